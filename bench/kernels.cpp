@@ -1,0 +1,262 @@
+// Machine code of typical kernels against roofs that are taken by plain C++ loops in the same process, and what compiling costs.
+// One thread. Bytes count each tensor once, however often a kernel passes over it. Trust ratios within one run only.
+#include <benchmark/benchmark.h>
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "jit/llvm/compile.h"
+#include "trace/scalar_math.h"
+
+namespace escapement {
+namespace {
+
+using scalar::Expr;
+
+constexpr DType kF32 = DType::f32;
+
+LoopInput load_of(uint32_t param) { return {.kind = LoopInput::Kind::load, .number = param}; }
+LoopInput row_of(uint32_t value) { return {.kind = LoopInput::Kind::row, .number = value}; }
+Expr in(Stage& s, int number) { return {&s.body, s.body.input(number, kF32)}; }
+Expr param(Stage& s, int number) { return {&s.body, s.body.param(number, kF32)}; }
+
+Expr gelu(Expr x) {
+  return x * scalar::constant(x, 0.5) * (scalar::constant(x, 1) + scalar::erf(x * scalar::constant(x, 0.70710678118654752)));
+}
+
+// --- nests
+
+LoopNest map_nest(int operands, DType type) {
+  LoopNest nest;
+  nest.axes.resize(1);
+  for (int p = 0; p < operands; ++p) nest.params.push_back({type, false, InnerStride::unit});
+  nest.params.push_back({type, true, InnerStride::unit});
+  nest.stages.resize(1);
+  for (int p = 0; p < operands; ++p) nest.stages[0].inputs.push_back(load_of(static_cast<uint32_t>(p)));
+  return nest;
+}
+
+LoopNest add_nest(DType type) {
+  LoopNest nest = map_nest(2, type);
+  Stage& s = nest.stages[0];
+  Expr sum = in(s, 0) + in(s, 1);
+  s.stores = {{2, sum.reg}};
+  return nest;
+}
+
+LoopNest chain_nest(DType type) {  // relu((a * b + a) * 1.5 - b)
+  LoopNest nest = map_nest(2, type);
+  Stage& s = nest.stages[0];
+  Expr a = in(s, 0), b = in(s, 1);
+  s.stores = {{2, scalar::relu((a * b + a) * scalar::constant(a, 1.5) - b).reg}};
+  return nest;
+}
+
+LoopNest silu_mul_nest(DType type) {
+  LoopNest nest = map_nest(2, type);
+  Stage& s = nest.stages[0];
+  s.stores = {{2, (scalar::silu(in(s, 0)) * in(s, 1)).reg}};
+  return nest;
+}
+
+LoopNest gelu_nest(DType type) {
+  LoopNest nest = map_nest(1, type);
+  Stage& s = nest.stages[0];
+  s.stores = {{1, gelu(in(s, 0)).reg}};
+  return nest;
+}
+
+LoopNest row_nest() {
+  LoopNest nest;
+  nest.schedule = Schedule::row;
+  nest.axes = {{false, false}, {true, false}};
+  return nest;
+}
+
+LoopNest softmax_nest(DType type) {
+  LoopNest nest = row_nest();
+  nest.params = {{type, false, InnerStride::unit}, {type, true, InnerStride::unit}};
+  nest.row_values = {kF32, kF32};
+  nest.stages.resize(3);
+  Stage &largest = nest.stages[0], &sum = nest.stages[1], &result = nest.stages[2];
+  largest.inputs = {load_of(0)};
+  largest.reductions = {{Op::amax, in(largest, 0).reg, 0}};
+  sum.inputs = {load_of(0), row_of(0)};
+  sum.reductions = {{Op::sum, scalar::exp(in(sum, 0) - in(sum, 1)).reg, 1}};
+  result.inputs = {load_of(0), row_of(0), row_of(1)};
+  result.stores = {{1, (scalar::exp(in(result, 0) - in(result, 1)) / in(result, 2)).reg}};
+  return nest;
+}
+
+LoopNest layer_norm_nest(DType type, bool with_gelu) {
+  LoopNest nest = row_nest();
+  nest.params = {{type, false, InnerStride::unit}, {type, false, InnerStride::unit}, {type, false, InnerStride::unit}, {type, true, InnerStride::unit}};
+  nest.scalars = {kF32, kF32};  // 1/n, eps
+  nest.row_values = {kF32, kF32, kF32, kF32};
+  nest.stages.resize(5);
+  Stage &sum = nest.stages[0], &mean = nest.stages[1], &squares = nest.stages[2], &scale = nest.stages[3], &result = nest.stages[4];
+  sum.inputs = {load_of(0)};
+  sum.reductions = {{Op::sum, in(sum, 0).reg, 0}};
+  mean.kind = scale.kind = Stage::Kind::each_row;
+  mean.inputs = {row_of(0)};
+  mean.keeps = {{(in(mean, 0) * param(mean, 0)).reg, 1}};
+  squares.inputs = {load_of(0), row_of(1)};
+  Expr d = in(squares, 0) - in(squares, 1);
+  squares.reductions = {{Op::sum, (d * d).reg, 2}};
+  scale.inputs = {row_of(2)};
+  Expr variance = in(scale, 0) * param(scale, 0) + param(scale, 1);
+  scale.keeps = {{(scalar::constant(variance, 1) / scalar::sqrt(variance)).reg, 3}};
+  result.inputs = {load_of(0), row_of(1), row_of(3), load_of(1), load_of(2)};
+  Expr y = (in(result, 0) - in(result, 1)) * in(result, 2) * in(result, 3) + in(result, 4);
+  result.stores = {{3, (with_gelu ? gelu(y) : y).reg}};
+  return nest;
+}
+
+LoopNest column_sum_nest(DType type) {
+  LoopNest nest;
+  nest.schedule = Schedule::column;
+  nest.axes = {{true, false}, {false, false}};
+  nest.params = {{type, false, InnerStride::unit}, {type, true, InnerStride::unit}};
+  nest.row_values = {kF32};
+  nest.stages.resize(2);
+  nest.stages[0].inputs = {load_of(0)};
+  nest.stages[0].reductions = {{Op::sum, in(nest.stages[0], 0).reg, 0}};
+  nest.stages[1].kind = Stage::Kind::each_row;
+  nest.stages[1].inputs = {row_of(0)};
+  nest.stages[1].stores = {{1, in(nest.stages[1], 0).reg}};
+  return nest;
+}
+
+// --- running
+
+// A kernel on [rows, columns] (maps: flat).
+class Runner {
+ public:
+  Runner(LoopNest nest, Variant variant, int64_t rows, int64_t columns) : nest_(std::move(nest)) {
+    module_ = CodeGenerator::instance().compile({{&nest_, variant, "kernel"}});
+    if (nest_.schedule == Schedule::map) extents_ = {rows * columns};
+    else extents_ = {rows, columns};
+    const size_t axes = extents_.size();
+    for (size_t p = 0; p < nest_.params.size(); ++p) {
+      const int64_t size = size_of(nest_.params[p].dtype);
+      const bool vector_only = (axes == 2 && nest_.schedule == Schedule::row && p > 0 && p + 1 < nest_.params.size()) ||
+                               (nest_.schedule == Schedule::column && p == 1);
+      const int64_t elements = vector_only ? columns : rows * columns;
+      buffers_.push_back(std::make_unique<char[]>(static_cast<size_t>(elements * size) + 64));
+      std::memset(buffers_.back().get(), 0x3c, static_cast<size_t>(elements * size));   // a small positive number in every type
+      data_.push_back(buffers_.back().get());
+      if (axes == 2) strides_.push_back(vector_only ? 0 : columns * size);
+      strides_.push_back(size);
+      strides_.push_back(0);
+      bytes_ += elements * size;
+    }
+    for (size_t s = 0; s < nest_.scalars.size(); ++s) scalars_.push_back(to_bits(1.0 / static_cast<double>(columns), kF32));
+  }
+
+  void run() {
+    KernelArgs args{data_.data(), extents_.data(), strides_.data(), scalars_.data(), &failure_, nullptr};
+    const bool map = nest_.schedule == Schedule::map, column = nest_.schedule == Schedule::column;
+    module_->function(0)(&args, 0, map || column ? 1 : extents_[0], 0, map || column ? extents_.back() : 0);
+  }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  LoopNest nest_;
+  std::unique_ptr<CodeModule> module_;
+  std::vector<std::unique_ptr<char[]>> buffers_;
+  std::vector<void*> data_;
+  std::vector<int64_t> extents_, strides_;
+  std::vector<uint64_t> scalars_;
+  int64_t failure_ = 0, bytes_ = 0;
+};
+
+using Build = LoopNest (*)(DType);
+
+void kernel(benchmark::State& state, Build build, DType type, Variant variant) {
+  Runner runner(build(type), variant, state.range(0), state.range(1));
+  for (auto _ : state) runner.run();
+  state.SetBytesProcessed(state.iterations() * runner.bytes());
+}
+
+void compile(benchmark::State& state, Build build, DType type, Variant variant) {
+  LoopNest nest = build(type);
+  for (auto _ : state) CodeGenerator::instance().compile({{&nest, variant, "kernel"}});
+}
+
+void compile_twelve(benchmark::State& state, Build build, DType type) {
+  LoopNest nest = build(type);
+  std::vector<KernelSource> sources;
+  for (int i = 0; i < 12; ++i) sources.push_back({&nest, Variant::fast, "kernel" + std::to_string(i)});
+  for (auto _ : state) CodeGenerator::instance().compile(sources);
+}
+
+void emit_only(benchmark::State& state, Build build, DType type) {
+  LoopNest nest = build(type);
+  for (auto _ : state) benchmark::DoNotOptimize(CodeGenerator::instance().ir_text({{&nest, Variant::fast, "kernel"}}));
+}
+
+// --- roofs: as STREAM's add, and a sum in eight vectors
+
+typedef float Vector __attribute__((vector_size(32), aligned(4)));
+
+void roof_add(benchmark::State& state) {
+  const int64_t n = state.range(0) * state.range(1);
+  std::vector<float> a(static_cast<size_t>(n), 1), b(a), c(a);
+  for (auto _ : state) {
+    for (int64_t i = 0; i + 8 <= n; i += 8)
+      *reinterpret_cast<Vector*>(&c[static_cast<size_t>(i)]) = *reinterpret_cast<Vector*>(&a[static_cast<size_t>(i)]) + *reinterpret_cast<Vector*>(&b[static_cast<size_t>(i)]);
+    benchmark::ClobberMemory();
+  }
+  state.SetBytesProcessed(state.iterations() * n * 12);
+}
+
+void roof_copy(benchmark::State& state) {
+  const size_t bytes = static_cast<size_t>(state.range(0) * state.range(1)) * 4;
+  std::vector<char> a(bytes, 1), b(bytes, 2);
+  for (auto _ : state) {
+    std::memcpy(b.data(), a.data(), bytes);
+    benchmark::ClobberMemory();
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(2 * bytes));
+}
+
+LoopNest layer_norm(DType type) { return layer_norm_nest(type, false); }
+LoopNest layer_norm_gelu(DType type) { return layer_norm_nest(type, true); }
+
+struct Case {
+  const char* name;
+  Build build;
+};
+constexpr Case kCases[] = {{"add", add_nest},         {"chain", chain_nest},           {"silu_mul", silu_mul_nest},
+                           {"gelu", gelu_nest},       {"softmax", softmax_nest},       {"layer_norm", layer_norm},
+                           {"layer_norm_gelu", layer_norm_gelu}, {"column_sum", column_sum_nest}};
+
+void shapes(benchmark::internal::Benchmark* b) { b->Args({16, 768})->Args({256, 768})->Args({16384, 1024})->Args({8192, 31}); }
+
+void register_all() {
+  benchmark::RegisterBenchmark("roof/add", roof_add)->Apply(shapes);
+  benchmark::RegisterBenchmark("roof/copy", roof_copy)->Apply(shapes);
+  for (const Case& c : kCases) {
+    for (DType type : {DType::f32, DType::bf16}) {
+      const std::string name = std::string(c.name) + "/" + std::string(name_of(type));
+      benchmark::RegisterBenchmark(("compile/" + name).c_str(), compile, c.build, type, Variant::fast)->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime();
+      benchmark::RegisterBenchmark(("run/" + name).c_str(), kernel, c.build, type, Variant::fast)->Apply(shapes);
+    }
+    benchmark::RegisterBenchmark(("compile_general/" + std::string(c.name)).c_str(), compile, c.build, DType::f32, Variant::general)->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime();
+    benchmark::RegisterBenchmark(("run_general/" + std::string(c.name)).c_str(), kernel, c.build, DType::f32, Variant::general)->Args({256, 768});
+    benchmark::RegisterBenchmark(("emit/" + std::string(c.name)).c_str(), emit_only, c.build, DType::f32)->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime();
+  }
+  benchmark::RegisterBenchmark("compile_twelve/layer_norm_gelu", compile_twelve, layer_norm_gelu, DType::f32)->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime()->UseRealTime();
+}
+
+}  // namespace
+}  // namespace escapement
+
+int main(int argc, char** argv) {
+  escapement::register_all();
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+}

@@ -1,0 +1,53 @@
+// Escapement for C++ programs that embed LibTorch: compile a function of tensors once, call it at any sizes.
+//
+//   escapement::Function f([](const std::vector<at::Tensor>& in) -> std::vector<at::Tensor> {
+//     return {at::softmax(at::matmul(in[0], in[1]), -1)};
+//   });
+//   at::Tensor y = f({a, b})[0];     // the first call runs the function and records it
+//   y = f({c, d})[0];                // other sizes, same code
+//
+// What the function does besides calling ATen (host branches on sizes apart, which are guarded) must depend on its tensor
+// arguments only: on later calls it does not run. Gradients: where grad mode is on and an argument requires grad, the function
+// runs eagerly. All members may be called from any number of threads.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "escapement/export.h"
+
+namespace escapement {
+
+ESCAPEMENT_API const char* version();  // "0.1.0"
+
+// Options by name, as in the option table ("strict", "threads", ...); values as text. An unknown name throws
+// std::invalid_argument that offers the nearest one.
+using OptionList = std::vector<std::pair<std::string, std::string>>;
+
+class ESCAPEMENT_API Function {
+ public:
+  using Body = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>;
+
+  explicit Function(Body body, const OptionList& options = {}, std::string name = "function");
+  ~Function();
+  Function(Function&&) noexcept;
+  Function& operator=(Function&&) noexcept;
+
+  // Tensors of any strided CPU dtype and shape; results are eager's. Throws what the function throws, c10::Error included.
+  std::vector<at::Tensor> operator()(const std::vector<at::Tensor>& arguments) const;
+
+  // What was compiled, as JSON: versions, kernels with their operators, library calls, guards, symbols, timings, fallbacks.
+  std::string explain() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace escapement

@@ -1,0 +1,4 @@
+// Marks what libescapement.so exports.
+#pragma once
+
+#define ESCAPEMENT_API __attribute__((visibility("default")))

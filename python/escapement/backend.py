@@ -1,0 +1,144 @@
+"""The object behind torch.compile(model, backend="escapement").
+
+It takes Dynamo's graph and returns a callable at once; recording happens at that callable's first call. Two ways:
+
+  direct     nothing can need a gradient: the graph's own forward becomes one region, composites whole
+  training   AOTAutograd's forward and backward graphs become a region each (training.py)
+
+Nothing of ours may break the program: what fails here is counted under a named reason, said once, and the graph runs eagerly.
+With the option `strict` it is an error instead.
+"""
+
+import functools
+import warnings
+
+import torch
+
+from . import dispatch, dynamo
+from .bindings import bindings
+from .core import CoreMissing, core
+from .errors import CompileError, OptionError
+from .ledger import LEDGER
+from .locator import Locator
+from .option_values import disabled, resolve
+
+REASONS = {
+    "no_core": "the compiled core is missing",
+    "internal_error": "internal error of the compiler",
+    "higher_order_operator": "a higher-order operator cannot be recorded",
+    "grad_mode_changed": "the graph switches gradients on inside a region without gradients",
+    "disabled": "compilation is switched off",
+}
+
+
+class GiveUp(Exception):
+    """A named reason to run one graph eagerly."""
+
+    def __init__(self, reason, detail=""):
+        super().__init__(f"{REASONS[reason]}{': ' if detail else ''}{detail}")
+        self.reason = reason
+
+
+class Backend:
+    """Registered under the entry point group torch_dynamo_backends; torch.compile calls it once per graph."""
+
+    __name__ = "escapement"   # what torch's logs call us
+
+    def __init__(self):
+        self._said = set()
+
+    def __call__(self, gm, inputs, *, mode=None, options=None):
+        training = needs_gradients(inputs)
+        if disabled():   # asked before the core is loaded: the core may be what the user wants out of the way
+            return self._give_up(GiveUp("disabled"), False, gm, training)
+        strict = False
+        try:
+            values = resolve(mode, options)
+            strict = values.get("strict", False)
+            return self._compile(gm, inputs, values, training)
+        except (OptionError, CompileError, dynamo.RESTART, dynamo.SkipFrame):
+            raise
+        except Exception as error:
+            if training and dynamo.will_retry() and not isinstance(error, (GiveUp, CoreMissing)):
+                raise   # AOTAutograd may refuse what it accepts when sizes 0 and 1 are told apart
+            return self._give_up(error, strict or strict_asked(options), gm, training)
+
+    def reset(self):
+        """torch._dynamo.reset() calls this once per compiled function."""
+        LEDGER.clear()
+        self._said.clear()
+        try:
+            core().reset()
+        except CoreMissing:
+            pass
+
+    def _compile(self, gm, inputs, values, training):
+        if values.get("disable", False):
+            raise GiveUp("disabled")
+        dynamo.restart_if_static(gm)
+        dynamo.note_compile(gm)
+        name, code = dynamo.compile_name(), dynamo.current_code()
+        if not training:
+            if any_requires_grad(inputs) and dispatch.enables_grad(gm):
+                raise GiveUp("grad_mode_changed")
+            return region(gm, "example_value", values, name, code)
+        from .training import compile_training
+
+        make = functools.partial(self._training_region, values=values, name=name, code=code)
+        return compile_training(gm, inputs, make)
+
+    def _training_region(self, graph, kind, *, values, name, code):
+        """One of AOTAutograd's graphs. Its own forward is right for any failure of ours, also in the lazy backward."""
+        try:
+            return region(graph, "val", values, f"{name} {kind}", code, kind != "inference")
+        except Exception as error:
+            return self._give_up(error, values.get("strict", False), graph, False)
+
+    def _give_up(self, error, strict, gm, training):
+        reason = error.reason if isinstance(error, GiveUp) else "no_core" if isinstance(error, CoreMissing) else "internal_error"
+        detail = str(error) if isinstance(error, (GiveUp, CoreMissing)) else f"{type(error).__name__}: {error}"
+        if strict and reason != "disabled":
+            raise CompileError(f"{reason}: {detail}") from error
+        LEDGER.fallback(reason)
+        if reason != "disabled" and (reason, detail) not in self._said:
+            self._said.add((reason, detail))
+            warnings.warn(f"escapement runs a graph eagerly ({reason}): {detail}", RuntimeWarning, stacklevel=2)
+        return eager(gm, training)
+
+
+def strict_asked(options):
+    """The user's wish when the options themselves could not be read, because the table lives in the core."""
+    return bool((options or {}).get("strict", False))
+
+
+def needs_gradients(inputs):
+    return torch.is_grad_enabled() and any_requires_grad(inputs)
+
+
+def any_requires_grad(inputs):
+    return any(isinstance(value, torch.Tensor) and value.requires_grad for value in inputs)
+
+
+def eager(gm, training):
+    """The graph as Dynamo wrote it, or for checkpointing in training the frame itself (dispatch.CHECKPOINTS says why)."""
+    if training and dispatch.has_checkpoint(gm):
+        raise dynamo.SkipFrame("escapement: activation checkpointing needs the program's own code to run eagerly")
+    dynamo.materialise(gm)
+    return gm.forward
+
+
+def region(gm, meta_key, values, name, code, grad=False):
+    refused = dispatch.prepare(gm)
+    if refused:
+        raise GiveUp("higher_order_operator", ", ".join(refused))
+    for graph in dispatch.graphs(gm):
+        dynamo.materialise(graph)
+    placeholders = list(gm.graph.find_nodes(op="placeholder"))
+    made = core().Region(gm.forward, bindings(placeholders, meta_key), values, name, grad)
+    made.set_locator(Locator(gm, dynamo.line_table(gm)))
+    LEDGER.note_region(code, made)
+    return made
+
+
+escapement = Backend()
+dynamo.install(escapement)

@@ -1,0 +1,98 @@
+"""What torch's Python side lacks for the recorder: kernels of higher-order operators, methods of C++ symbolic numbers.
+
+With dynamo.py the only file that names private parts of torch. Everything is assigned when the first graph needs it, and only
+where nothing stands yet, so that importing this package changes nothing for anybody else.
+"""
+
+import functools
+
+import torch
+import torch._ops
+
+from .core import core
+
+# The key the core records at. cond's own kernel rejects symbolic operands; to the recorder a branch is just a guarded read.
+RECORDER_KEY = "DeferredInit"
+# Run as Python in training these forget to restore the random state: gradients would be silently wrong.
+CHECKPOINTS = ("tag_activation_checkpoint", "wrap_activation_checkpoint")
+
+
+def graphs(gm):
+    """The graph and the bodies of its higher-order operators."""
+    return [module for module in gm.modules() if isinstance(module, torch.fx.GraphModule)]
+
+
+def higher_order_operators(gm):
+    found = {}
+    for graph in graphs(gm):
+        for node in graph.graph.nodes:
+            if node.op == "call_function" and isinstance(node.target, torch._ops.HigherOrderOperator):
+                found[node.target.name()] = node.target
+    return found
+
+
+def has_checkpoint(gm):
+    return any(name in CHECKPOINTS for name in higher_order_operators(gm))
+
+
+def enables_grad(gm):
+    """Whether the graph itself switches gradients on: then the outer grad mode does not say what the graph needs."""
+    return any(node.target is torch._C._set_grad_enabled and node.args[0] is True
+               for graph in graphs(gm) for node in graph.graph.nodes)
+
+
+def prepare(gm):
+    """Makes every higher-order operator of the graph recordable. Returns the names of those which cannot be."""
+    complete_sym_node()
+    return sorted(name for name, operator in higher_order_operators(gm).items() if not make_recordable(operator))
+
+
+def make_recordable(operator):
+    key = torch._C._dispatch_key_parse(RECORDER_KEY)
+    if key in operator.py_kernels:
+        return True
+    kernel = branch if operator.name() == "cond" else operator.py_kernels.get(torch._C.DispatchKey.CompositeExplicitAutograd)
+    if kernel is None:
+        return False
+    operator.py_kernels[key] = kernel
+    operator._dispatch_cache.clear()
+    return True
+
+
+def branch(predicate, true_fn, false_fn, operands=()):
+    return (true_fn if predicate else false_fn)(*operands)
+
+
+# --- methods that torch._C._SymNode lacks: each returns a node, and asks for a relation rather than a value
+
+def node_trunc(node):
+    if node.is_int():
+        return node
+    return node.floor() if holds(node.ge(node.wrap_float(0.0))) else node.ceil()
+
+
+def node_abs(node):
+    zero = node.wrap_int(0) if node.is_int() else node.wrap_float(0.0)
+    return node if holds(node.ge(zero)) else node.neg()
+
+
+def node_ite(node, then, otherwise):
+    return then if holds(node) else otherwise
+
+
+def node_sqrt(node):
+    """The core's own node where it has one; otherwise the value is read, which the core reports as an escape."""
+    own = getattr(core(), "sym_sqrt", None)
+    return own(node) if own is not None else node.wrap_float(node.sym_float().guard_float(__file__, 0) ** 0.5)
+
+
+def holds(predicate):
+    return predicate.guard_bool(__file__, 0)
+
+
+@functools.cache
+def complete_sym_node():
+    methods = {"trunc": node_trunc, "abs": node_abs, "sym_ite": node_ite, "sym_sqrt": node_sqrt}
+    for name, method in methods.items():
+        if not hasattr(torch._C._SymNode, name):
+            setattr(torch._C._SymNode, name, method)

@@ -1,0 +1,13 @@
+"""The errors this package raises. Everything else the user sees is torch's or the program's own."""
+
+
+class EscapementError(RuntimeError):
+    """Base class. Raised only where the user asked for it (option `strict`) or made a mistake."""
+
+
+class OptionError(EscapementError, ValueError):
+    """An option, mode or environment variable that cannot be understood."""
+
+
+class CompileError(EscapementError):
+    """Something of ours failed while compiling, and `strict` is on."""

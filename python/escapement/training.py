@@ -1,0 +1,40 @@
+"""Gradients: AOTAutograd splits the graph into a forward and a backward, and each becomes a region.
+
+Traps that this file is shaped by:
+- No decomposition table. The core ATen one decomposes attention's forward but not its backward: gradients wrong by any amount.
+- A fresh aot_autograd object per call: it writes into its arguments.
+- The backward may be compiled lazily, under a frozen ShapeEnv: expressions are read, no question is asked.
+"""
+
+import functools
+
+from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
+
+from .dynamo import aot_autograd
+
+# Operators which AOTAutograd takes apart (linear, matmul) and which we would rather keep whole belong here: Dynamo's target ->
+# replacement with a fake function and a gradient formula. The graph is rewritten before AOTAutograd sees it. Empty: for now the
+# pieces are recorded as they come.
+WHOLE_IN_TRAINING = {}
+
+
+def compile_training(gm, inputs, make_region):
+    """`make_region(graph, kind)` gives the callable for one graph of AOTAutograd."""
+    keep_whole(gm)
+
+    def lower(kind, graph, fakes):
+        return make_boxed_func(make_region(graph, kind))
+
+    return aot_autograd(fw_compiler=functools.partial(lower, "forward"), bw_compiler=functools.partial(lower, "backward"),
+                        inference_compiler=functools.partial(lower, "inference"), decompositions={},
+                        partition_fn=min_cut_rematerialization_partition,
+                        keep_inference_input_mutations=True)(gm, inputs)
+
+
+def keep_whole(gm):
+    changed = False
+    for node in gm.graph.nodes:
+        if node.op == "call_function" and node.target in WHOLE_IN_TRAINING:
+            node.target, changed = WHOLE_IN_TRAINING[node.target], True
+    if changed:
+        gm.recompile()

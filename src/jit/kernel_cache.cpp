@@ -1,0 +1,125 @@
+// See kernel_cache.h. The fast variant of every new kernel of a plan is compiled in one module; the others at first need.
+#include "jit/kernel_cache.h"
+
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <unordered_map>
+
+#include "jit/llvm/compile.h"
+
+namespace escapement {
+namespace {
+
+constexpr size_t kVariants = 4;
+
+class CompiledKernel final : public KernelCode {
+ public:
+  CompiledKernel(LoopNest nest, std::string name) : nest_(std::move(nest)), name_(std::move(name)) {}
+
+  const LoopNest& nest() const override { return nest_; }
+  const std::string& name() const { return name_; }
+  bool has(Variant variant) const override {
+    return variant == Variant::fast || variant == Variant::general || can_split(nest_);
+  }
+
+  KernelFunction function(Variant variant) override {
+    const size_t i = static_cast<size_t>(variant);
+    if (KernelFunction known = functions_[i].load(std::memory_order_acquire)) return known;
+    const std::lock_guard lock(mutex_);
+    if (KernelFunction known = functions_[i].load(std::memory_order_relaxed)) return known;
+    std::shared_ptr<CodeModule> module = CodeGenerator::instance().compile({{&nest_, variant, symbol(variant)}});
+    install(variant, module, 0);
+    return functions_[i].load(std::memory_order_relaxed);
+  }
+
+  void run(Variant variant, const KernelArgs& args, int64_t outer_begin, int64_t outer_end, int64_t inner_begin,
+           int64_t inner_end) override {
+    function(variant)(&args, outer_begin, outer_end, inner_begin, inner_end);
+  }
+
+  std::string symbol(Variant variant) const {
+    static constexpr std::array<const char*, kVariants> kSuffix{"", "_general", "_partial", "_finish"};
+    return name_ + kSuffix[static_cast<size_t>(variant)];
+  }
+
+  void install(Variant variant, std::shared_ptr<CodeModule> module, size_t index) {
+    const size_t i = static_cast<size_t>(variant);
+    const KernelFunction function = module->function(index);
+    modules_[i] = std::move(module);
+    functions_[i].store(function, std::memory_order_release);
+  }
+
+ private:
+  LoopNest nest_;
+  std::string name_;
+  std::mutex mutex_;
+  std::array<std::shared_ptr<CodeModule>, kVariants> modules_;
+  std::array<std::atomic<KernelFunction>, kVariants> functions_{};
+};
+
+struct Cache {
+  std::mutex mutex;
+  std::unordered_multimap<uint64_t, std::weak_ptr<CompiledKernel>> entries;
+  CacheCounts counts;
+};
+
+Cache& cache() {
+  static Cache* const instance = new Cache;  // never destroyed: kernels may be used during exit
+  return *instance;
+}
+
+std::shared_ptr<CompiledKernel> find(Cache& c, uint64_t key, const LoopNest& nest) {
+  auto [begin, end] = c.entries.equal_range(key);
+  for (auto it = begin; it != end;) {
+    if (auto kernel = it->second.lock()) {
+      if (structurally_equal(kernel->nest(), nest)) return kernel;
+      ++it;
+    } else {
+      it = c.entries.erase(it);
+    }
+  }
+  return nullptr;
+}
+
+void compile_together(const std::vector<std::shared_ptr<CompiledKernel>>& kernels) {
+  std::vector<KernelSource> sources;
+  for (const auto& kernel : kernels) sources.push_back({&kernel->nest(), Variant::fast, kernel->symbol(Variant::fast)});
+  const std::shared_ptr<CodeModule> module = CodeGenerator::instance().compile(sources);
+  for (size_t i = 0; i < kernels.size(); ++i) kernels[i]->install(Variant::fast, module, i);
+}
+
+}  // namespace
+
+std::vector<std::shared_ptr<KernelCode>> code_for(const std::vector<Kernel>& kernels) {
+  Cache& c = cache();
+  std::vector<std::shared_ptr<KernelCode>> result;
+  std::vector<std::shared_ptr<CompiledKernel>> fresh;
+  std::vector<uint64_t> fresh_keys;
+  {
+    const std::lock_guard lock(c.mutex);
+    for (const Kernel& kernel : kernels) {
+      const uint64_t key = structural_hash(kernel.nest);
+      std::shared_ptr<CompiledKernel> code = find(c, key, kernel.nest);
+      ++(code ? c.counts.hits : c.counts.compiled);
+      if (!code) {
+        code = std::make_shared<CompiledKernel>(kernel.nest, kernel.name);
+        fresh.push_back(code);
+        fresh_keys.push_back(key);
+      }
+      result.push_back(code);
+    }
+  }
+  // Compiled outside the lock: another thread may compile the same kernel, which costs time but never a wait.
+  if (!fresh.empty()) compile_together(fresh);
+  const std::lock_guard lock(c.mutex);
+  for (size_t i = 0; i < fresh.size(); ++i) c.entries.emplace(fresh_keys[i], fresh[i]);
+  return result;
+}
+
+CacheCounts kernel_cache_counts() {
+  const std::lock_guard lock(cache().mutex);
+  return cache().counts;
+}
+
+}  // namespace escapement

@@ -1,0 +1,22 @@
+// Compiled kernels of the process, shared by structure: equal loop nests are compiled once, whichever program asks. An entry
+// lives as long as a program uses it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "jit/run/kernel_code.h"
+#include "kernels/plan.h"
+
+namespace escapement {
+
+struct CacheCounts {
+  uint64_t hits = 0, compiled = 0;
+};
+
+// Code for all kernels of a plan, in order; those not yet known are compiled together. Throws InternalError.
+std::vector<std::shared_ptr<KernelCode>> code_for(const std::vector<Kernel>& kernels);
+CacheCounts kernel_cache_counts();
+
+}  // namespace escapement

@@ -1,0 +1,171 @@
+// Bodies: see kernel.h. A node is shared if all lanes of every chunk have the same value for it; shared nodes are emitted once, as
+// scalars, by `enter`. Scalars and vectors give the same bits, because every basic operation is exactly rounded.
+#include <algorithm>
+
+#include "jit/llvm/kernel.h"
+#include "support/error.h"
+
+namespace escapement {
+
+Body::Body(Kernel& kernel, const Stage& stage, unsigned lanes) : kernel_(kernel), stage_(stage), lanes_(lanes) { mark_used(); }
+
+// --- what is needed
+
+void Body::mark_used() {
+  auto nodes = stage_.body.nodes();
+  used_.assign(nodes.size(), false);
+  for (const LoopStore& s : stage_.stores) used_[s.value] = true;
+  for (const LoopReduction& r : stage_.reductions) used_[r.value] = true;
+  for (const RowKeep& k : stage_.keeps) used_[k.value] = true;
+  for (size_t i = nodes.size(); i-- > 0;) {
+    if (!used_[i]) continue;
+    const ScalarNode& n = nodes[i];
+    const Reg operands[] = {n.a, n.b, n.c};
+    for (int k = 0; k < arity_of(n.op); ++k) used_[operands[k]] = true;
+    bool gather = n.op == ScalarOp::input && stage_.inputs[n.bits].kind == LoopInput::Kind::gather;
+    if (gather) used_[stage_.inputs[n.bits].position] = true;
+    size_ += arity_of(n.op) > 0;
+  }
+}
+
+bool Body::input_is_shared(const LoopInput& input) const {
+  switch (input.kind) {
+    case LoopInput::Kind::load: return point_.params[input.number].kind == Access::Kind::zero;
+    case LoopInput::Kind::gather: return point_.params[input.number].kind == Access::Kind::zero && shared_[input.position];
+    case LoopInput::Kind::index: return point_.axes[input.number].kind == IndexSource::Kind::scalar;
+    case LoopInput::Kind::row: return !point_.row_values_are_vectors;
+  }
+  return false;
+}
+
+void Body::classify() {
+  auto nodes = stage_.body.nodes();
+  shared_.assign(nodes.size(), true);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const ScalarNode& n = nodes[i];
+    const Reg operands[] = {n.a, n.b, n.c};
+    if (n.op == ScalarOp::input) shared_[i] = input_is_shared(stage_.inputs[n.bits]);
+    for (int k = 0; k < arity_of(n.op); ++k) shared_[i] = shared_[i] && shared_[operands[k]];
+  }
+}
+
+// --- emission
+
+void Body::enter(const Point& point) {
+  point_ = point;
+  classify();
+  leave_if_nothing_to_gather();
+  auto nodes = stage_.body.nodes();
+  scalars_.assign(nodes.size(), nullptr);
+  splats_.assign(nodes.size(), nullptr);
+  gathered_.assign(stage_.inputs.size(), Access{});
+  for (size_t i = 0; i < nodes.size(); ++i)
+    if (used_[i] && shared_[i]) scalars_[i] = emit_node(nodes[i], {1, kernel_.ir.i64(0), nullptr, nullptr}, true);
+  for (size_t i = 0; i < nodes.size(); ++i) {  // splats of what varying nodes use, before the loop
+    if (!used_[i] || shared_[i]) continue;
+    const Reg operands[] = {nodes[i].a, nodes[i].b, nodes[i].c};
+    for (int k = 0; k < arity_of(nodes[i].op); ++k)
+      if (shared_[operands[k]]) value(operands[k]);
+    const LoopInput* input = nodes[i].op == ScalarOp::input ? &stage_.inputs[nodes[i].bits] : nullptr;
+    if (input && input->kind == LoopInput::Kind::gather && shared_[input->position]) gathered_[nodes[i].bits] = gathered(*input);
+  }
+  for (const LoopStore& s : stage_.stores) if (shared_[s.value]) value(s.value);
+  for (const LoopReduction& r : stage_.reductions) if (shared_[r.value]) value(r.value);
+}
+
+void Body::begin(const Chunk& chunk) {
+  chunk_ = chunk;
+  auto nodes = stage_.body.nodes();
+  values_.assign(nodes.size(), nullptr);
+  for (size_t i = 0; i < nodes.size(); ++i)
+    if (used_[i] && !shared_[i]) values_[i] = emit_node(nodes[i], chunk, false);
+}
+
+Value* Body::value(Reg reg) {
+  if (!shared_[reg]) return values_[reg];
+  const ScalarNode& node = stage_.body.nodes()[reg];
+  if (node.op == ScalarOp::constant) return kernel_.ir.constant(node.type, node.bits, lanes_);
+  if (!splats_[reg]) splats_[reg] = kernel_.ir.splat(scalars_[reg], lanes_);
+  return splats_[reg];
+}
+
+void Body::store() {
+  for (const LoopStore& s : stage_.stores)
+    escapement::store(kernel_, kernel_.nest.params[s.param].dtype, point_.params[s.param], chunk_, value(s.value));
+}
+
+Value* Body::emit_node(const ScalarNode& node, const Chunk& chunk, bool shared) {
+  if (node.op == ScalarOp::input) return emit_input(stage_.inputs[node.bits], node.type, chunk, shared);
+  if (node.op == ScalarOp::param) return kernel_.scalar(static_cast<unsigned>(node.bits));
+  auto operand = [&](int k, Reg r) -> Value* { return k >= arity_of(node.op) ? nullptr : shared ? scalars_[r] : value(r); };
+  return emit_scalar(kernel_.ir, node, operand(0, node.a), operand(1, node.b), operand(2, node.c), kernel_.lanes(chunk.lanes));
+}
+
+Value* Body::emit_input(const LoopInput& input, DType type, const Chunk& chunk, bool shared) {
+  switch (input.kind) {
+    case LoopInput::Kind::load: return load(kernel_, kernel_.nest.params[input.number].dtype, point_.params[input.number], chunk);
+    case LoopInput::Kind::gather: return emit_gather(input, chunk, shared);
+    case LoopInput::Kind::index: return emit_index(input, chunk);
+    case LoopInput::Kind::row: break;
+  }
+  ESCAPEMENT_CHECK(type == kernel_.nest.row_values[input.number], "a row value has its type");
+  return point_.row_values[input.number];
+}
+
+Value* Body::emit_index(const LoopInput& input, const Chunk& chunk) {
+  Ir& ir = kernel_.ir;
+  const IndexSource& source = point_.axes[input.number];
+  llvm::Type* i64 = ir.b.getInt64Ty();
+  if (source.kind == IndexSource::Kind::scalar) return source.value;
+  if (source.kind == IndexSource::Kind::listed) return ir.b.CreateAlignedLoad(ir.vector(i64, chunk.lanes), source.value, llvm::Align(64));
+  return ir.b.CreateAdd(ir.splat(chunk.position, chunk.lanes), ir.iota(i64, chunk.lanes));
+}
+
+// --- gather
+
+// Nothing may be read when there is no valid position. The caller reports the failure and drops the results.
+void Body::leave_if_nothing_to_gather() {
+  Ir& ir = kernel_.ir;
+  auto nodes = stage_.body.nodes();
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (!used_[i] || nodes[i].op != ScalarOp::input) continue;
+    const LoopInput& input = stage_.inputs[nodes[i].bits];
+    if (input.kind != LoopInput::Kind::gather) continue;
+    ir.leave_if(ir.b.CreateICmpSLE(kernel_.scalar(input.bound), ir.i64(0)),
+                [&] { ir.b.CreateAlignedStore(ir.i64(1 + input.number), kernel_.failure, llvm::Align(8)); });
+  }
+}
+
+Value* Body::checked_position(const LoopInput& input, Value* position, const Chunk& chunk) {
+  Ir& ir = kernel_.ir;
+  Value* bound = ir.splat(kernel_.scalar(input.bound), chunk.lanes);
+  Value* zero = llvm::Constant::getNullValue(position->getType());
+  if (input.wrap) position = ir.b.CreateSelect(ir.b.CreateICmpSLT(position, zero), ir.b.CreateAdd(position, bound), position);
+  Value* wrong = ir.b.CreateICmpUGE(position, bound);  // negative positions are huge unsigned ones
+  Value* reported = chunk.mask ? ir.b.CreateAnd(wrong, chunk.mask) : wrong;
+  ir.if_then(ir.any(reported, chunk.lanes),
+             [&] { ir.b.CreateAlignedStore(ir.i64(1 + input.number), kernel_.failure, llvm::Align(8)); });
+  return ir.b.CreateSelect(wrong, zero, position);
+}
+
+// A position that all lanes share moves the base: the rest is an ordinary access.
+Access Body::gathered(const LoopInput& input) {
+  Ir& ir = kernel_.ir;
+  Access access = point_.params[input.number];
+  Value* position = checked_position(input, scalars_[input.position], {});
+  access.base = ir.at(access.base, ir.b.CreateMul(position, kernel_.stride(input.number, kernel_.axes())));
+  return access;
+}
+
+Value* Body::emit_gather(const LoopInput& input, const Chunk& chunk, bool shared) {
+  Ir& ir = kernel_.ir;
+  DType type = kernel_.nest.params[input.number].dtype;
+  if (shared) return load(kernel_, type, gathered(input), chunk);
+  size_t number = static_cast<size_t>(&input - stage_.inputs.data());
+  if (gathered_[number].base) return load(kernel_, type, gathered_[number], chunk);
+  Value* position = checked_position(input, value(input.position), chunk);
+  Value* stride = ir.splat(kernel_.stride(input.number, kernel_.axes()), chunk.lanes);
+  return load_scattered(kernel_, type, point_.params[input.number], chunk, ir.b.CreateMul(position, stride));
+}
+
+}  // namespace escapement

@@ -1,0 +1,115 @@
+// Kernel sources to LLVM modules to machine code. Kernels are spread over up to kModules modules, compiled concurrently; every
+// module is verified. No middle-end passes: bodies are already vectorised and free of dead code, and LLVM's O2 pipeline would
+// double the compile time for nothing.
+#include <llvm/IR/Verifier.h>
+#include <llvm/Support/raw_ostream.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "jit/llvm/kernel.h"
+#include "jit/llvm/llvm_compat.h"
+#include "jit/llvm/orc.h"
+#include "support/error.h"
+
+namespace escapement {
+
+namespace {
+
+constexpr size_t kModules = 8;
+constexpr size_t kKernelsPerModule = 2;  // fewer are not worth a thread
+
+llvm::Function* declare(llvm::Module& module, const std::string& name, const TargetInfo& target) {
+  llvm::LLVMContext& c = module.getContext();
+  llvm::Type* i64 = llvm::Type::getInt64Ty(c);
+  auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(c), {llvm::PointerType::get(c, 0), i64, i64, i64, i64}, false);
+  auto* function = llvm::Function::Create(type, llvm::Function::ExternalLinkage, name, module);
+  function->addFnAttr(llvm::Attribute::NoUnwind);
+  function->addFnAttr("prefer-vector-width", std::to_string(target.vector_bits));
+  function->addFnAttr("min-legal-vector-width", std::to_string(target.vector_bits));
+  return function;
+}
+
+void emit(llvm::Module& module, const KernelSource& source, const TargetInfo& target) {
+  bool split = source.variant == Variant::partial || source.variant == Variant::finish;
+  ESCAPEMENT_CHECK(!split || can_split(*source.nest), "this nest has no partial and finish variants");
+  Kernel kernel(*declare(module, source.name, target), *source.nest, source.variant, target);
+  switch (source.nest->schedule) {
+    case Schedule::map: emit_map(kernel); break;
+    case Schedule::row: emit_row(kernel); break;
+    case Schedule::column: emit_column(kernel); break;
+  }
+  kernel.ir.finish();
+}
+
+std::string text_of(const llvm::Module& module) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module.print(stream, nullptr);
+  return text;
+}
+
+void verify(const llvm::Module& module) {
+  std::string complaint;
+  llvm::raw_string_ostream stream(complaint);
+  if (llvm::verifyModule(module, &stream)) throw InternalError("invalid LLVM IR: " + complaint);
+}
+
+OwnedModule build(Jit& jit, const std::vector<KernelSource>& sources, size_t begin, size_t end) {
+  OwnedModule result{std::make_unique<llvm::LLVMContext>(), nullptr};
+  result.module = std::make_unique<llvm::Module>("escapement", *result.context);
+  result.module->setDataLayout(jit.data_layout());
+  set_triple(*result.module, jit.triple());
+  for (size_t i = begin; i < end; ++i) emit(*result.module, sources[i], jit.target());
+  verify(*result.module);
+  return result;
+}
+
+class LinkedCode final : public CodeModule {
+ public:
+  LinkedCode(std::unique_ptr<CompiledModules> modules, const std::vector<std::string>& names)
+      : modules_(std::move(modules)), addresses_(modules_->addresses(names)) {}
+  KernelFunction function(size_t index) const override { return reinterpret_cast<KernelFunction>(addresses_[index]); }
+
+ private:
+  std::unique_ptr<CompiledModules> modules_;
+  std::vector<void*> addresses_;
+};
+
+class Generator final : public CodeGenerator {
+ public:
+  std::unique_ptr<CodeModule> compile(const std::vector<KernelSource>& sources) override {
+    size_t threads = std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kModules);
+    size_t count = std::clamp<size_t>(sources.size() / kKernelsPerModule, 1, threads);
+    std::vector<OwnedModule> modules;
+    for (size_t m = 0; m < count; ++m)
+      modules.push_back(build(jit_, sources, m * sources.size() / count, (m + 1) * sources.size() / count));
+    std::vector<std::string> names;
+    for (const KernelSource& s : sources) names.push_back(s.name);
+    return std::make_unique<LinkedCode>(jit_.add(std::move(modules), names), names);
+  }
+
+  std::string ir_text(const std::vector<KernelSource>& sources) override {
+    return text_of(*build(jit_, sources, 0, sources.size()).module);
+  }
+
+  const TargetInfo& target() const override { return jit_.target(); }
+
+ private:
+  Jit& jit_ = Jit::instance();
+};
+
+}  // namespace
+
+CodeGenerator& CodeGenerator::instance() {
+  static Generator* generator = new Generator;  // never destroyed: kernels may be freed during exit
+  return *generator;
+}
+
+bool can_split(const LoopNest& nest) {
+  if (nest.schedule != Schedule::row || nest.stages.empty()) return false;
+  const Stage& first = nest.stages.front();
+  return first.kind == Stage::Kind::each_element && !first.reductions.empty();
+}
+
+}  // namespace escapement

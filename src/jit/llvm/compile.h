@@ -1,0 +1,46 @@
+// Loop nests to machine code through LLVM ORC. The only header of this folder that others include; it names nothing of LLVM.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "jit/run/kernel_code.h"
+#include "kernels/loops.h"
+
+namespace escapement {
+
+struct KernelSource {
+  const LoopNest* nest;
+  Variant variant;
+  std::string name;        // symbol name
+};
+
+// Machine code of a set of kernels. Destroying it frees the code: the owner guarantees that no thread is inside.
+class CodeModule {
+ public:
+  virtual ~CodeModule() = default;
+  virtual KernelFunction function(size_t index) const = 0;   // in the order of the sources
+};
+
+struct TargetInfo {
+  std::string cpu;
+  std::string features;
+  int vector_bits = 256;
+};
+
+class CodeGenerator {
+ public:
+  static CodeGenerator& instance();                          // created at first use; thread safe
+  virtual ~CodeGenerator() = default;
+  virtual std::unique_ptr<CodeModule> compile(const std::vector<KernelSource>& sources) = 0;  // throws InternalError
+  virtual std::string ir_text(const std::vector<KernelSource>& sources) = 0;                  // verified LLVM IR, for tests and dumps
+  virtual const TargetInfo& target() const = 0;
+};
+
+// Whether a nest has the partial/finish pair.
+bool can_split(const LoopNest& nest);
+
+}  // namespace escapement

@@ -1,0 +1,193 @@
+// The column schedule: the vector runs along the last axis, which is parallel; for each chunk of it the reduced axes are walked
+// from outside to inside. The 32 accumulators of the canonical order are vectors on the stack (a few KiB: L1). A chunk is two
+// registers wide, so that a row of the operand is read a cache line at a time.
+#include <algorithm>
+#include <cstdint>
+
+#include "jit/llvm/reducer.h"
+
+namespace escapement {
+
+namespace {
+
+struct ColumnEmitter {
+  Kernel& kernel;
+  Ir& ir = kernel.ir;
+  unsigned lanes = std::min(2 * vector_lanes(kernel.nest, kernel.target), 32u);
+  Value* length = nullptr;                // elements of a column
+  Odometer *outer = nullptr, *inside = nullptr;
+  std::vector<Value*> strides{};          // general: per param, along the vector axis
+  std::vector<Value*> row_values{};
+  std::vector<AccumulatorArray> arrays{};
+
+  unsigned vector_axis() const { return kernel.axes() - 1; }
+  std::vector<unsigned> axes(bool reduced) const;
+  void emit();
+  void emit_chunk(const Chunk& chunk);
+  Point row_point();
+  Point element_point();
+  Access access_of(unsigned param, Value* base);
+  void emit_row_stage(const Stage& stage, const Chunk& chunk);
+  void emit_plain_stage(const Stage& stage, const Chunk& chunk);
+  void emit_reducing_stage(const Stage& stage, const Chunk& chunk);
+  void emit_segment(Body& body, std::vector<Reducer>& reducers, const Chunk& chunk, Value* begin, Value* end);
+  Value* first_step(Value* elements);
+  void clear(Reducer& reducer, AccumulatorArray& array, Value* count);
+  void emit_tree(Reducer& reducer, AccumulatorArray& array, Value* step);
+};
+
+std::vector<unsigned> ColumnEmitter::axes(bool reduced) const {
+  std::vector<unsigned> result;
+  for (unsigned a = 0; a < vector_axis(); ++a)
+    if (kernel.nest.axes[a].reduced == reduced) result.push_back(a);
+  return result;
+}
+
+void ColumnEmitter::emit() {
+  ir.leave_if(ir.b.CreateOr(ir.b.CreateICmpSGE(kernel.outer_begin, kernel.outer_end),
+                            ir.b.CreateICmpSGE(kernel.inner_begin, kernel.inner_end)), [] {});
+  length = ir.i64(1);
+  for (unsigned a : axes(true)) length = ir.b.CreateMul(length, kernel.extent(a));
+  for (unsigned p = 0; p < kernel.params(); ++p) strides.push_back(kernel.stride(p, vector_axis()));
+  Odometer parallel(kernel, axes(false)), reduced(kernel, axes(true));
+  outer = &parallel;
+  inside = &reduced;
+  parallel.start(kernel.outer_begin);
+  Value* width = ir.b.CreateSub(kernel.inner_end, kernel.inner_begin);
+  Value* main_end = ir.b.CreateAdd(kernel.inner_begin, ir.b.CreateAnd(width, ir.i64(-int64_t{lanes})));
+  ir.loop("outer", kernel.outer_begin, kernel.outer_end, 1, [&](Value*) {
+    ir.loop("columns", kernel.inner_begin, main_end, lanes, [&](Value* i) { emit_chunk(full_chunk(i, lanes)); });
+    ir.loop("tail", main_end, kernel.inner_end, lanes, [&](Value* i) { emit_chunk(masked_chunk(ir, i, kernel.inner_end, lanes)); });
+    parallel.advance();
+  });
+}
+
+void ColumnEmitter::emit_chunk(const Chunk& chunk) {
+  row_values.assign(kernel.nest.row_values.size(), nullptr);
+  for (const Stage& stage : kernel.nest.stages) {
+    if (stage.kind == Stage::Kind::each_row) emit_row_stage(stage, chunk);
+    else if (stage.reductions.empty()) emit_plain_stage(stage, chunk);
+    else emit_reducing_stage(stage, chunk);
+  }
+}
+
+// --- points
+
+Access ColumnEmitter::access_of(unsigned param, Value* base) {
+  if (kernel.variant == Variant::general) return {Access::Kind::strided, base, strides[param], nullptr};
+  bool unit = kernel.nest.params[param].inner == InnerStride::unit;
+  return {unit ? Access::Kind::unit : Access::Kind::zero, base, nullptr, nullptr};
+}
+
+Point ColumnEmitter::row_point() {
+  Point point;
+  for (unsigned p = 0; p < kernel.params(); ++p) point.params.push_back(access_of(p, ir.at(kernel.data(p), outer->offset(p))));
+  for (unsigned a = 0; a < vector_axis(); ++a)
+    point.axes.push_back({IndexSource::Kind::scalar, kernel.nest.axes[a].reduced ? ir.i64(0) : outer->index(a)});
+  point.axes.push_back({IndexSource::Kind::lanes, nullptr});
+  point.row_values = row_values;
+  point.row_values_are_vectors = true;
+  return point;
+}
+
+Point ColumnEmitter::element_point() {
+  Point point = row_point();
+  for (unsigned p = 0; p < kernel.params(); ++p) point.params[p].base = ir.at(point.params[p].base, inside->offset(p));
+  for (unsigned a : inside->axes()) point.axes[a].value = inside->index(a);
+  return point;
+}
+
+// --- stages
+
+void ColumnEmitter::emit_row_stage(const Stage& stage, const Chunk& chunk) {
+  Body body(kernel, stage, lanes);
+  body.enter(row_point());
+  body.begin(chunk);
+  body.store();
+  for (const RowKeep& keep : stage.keeps) row_values[keep.row_value] = body.value(keep.value);
+}
+
+void ColumnEmitter::emit_plain_stage(const Stage& stage, const Chunk& chunk) {
+  Body body(kernel, stage, lanes);
+  inside->start_at_zero();
+  ir.loop("element", ir.i64(0), length, 1, [&](Value*) {
+    body.enter(element_point());
+    body.begin(chunk);
+    body.store();
+    inside->advance();
+  });
+}
+
+void ColumnEmitter::emit_reducing_stage(const Stage& stage, const Chunk& chunk) {
+  Body body(kernel, stage, lanes);
+  std::vector<Reducer> reducers;
+  std::vector<PartialVar> totals;
+  arrays.clear();
+  for (const LoopReduction& r : stage.reductions) {
+    reducers.emplace_back(kernel, stage, r);
+    totals.push_back(partial_var(ir, reducers.back().identity(lanes, ir.b.getInt64Ty())));
+    arrays.emplace_back(kernel, reducers.back(), kReduceLanes * lanes);
+  }
+  inside->start_at_zero();
+  ir.loop("segment", ir.i64(0), length, kReduceSegment, [&](Value* begin) {
+    emit_segment(body, reducers, chunk, begin, ir.min(ir.b.CreateAdd(begin, ir.i64(kReduceSegment)), length));
+    for (size_t r = 0; r < reducers.size(); ++r) {
+      Partial part = reducers[r].in_row(arrays[r].load(ir.i64(0), lanes), begin);
+      set(ir, totals[r], reducers[r].combine(get(ir, totals[r]), part, lanes));
+    }
+  });
+  for (size_t r = 0; r < reducers.size(); ++r) row_values[reducers[r].row_value()] = reducers[r].result(get(ir, totals[r]));
+}
+
+// Leaves each reduction's result in accumulator 0.
+void ColumnEmitter::emit_segment(Body& body, std::vector<Reducer>& reducers, const Chunk& chunk, Value* begin, Value* end) {
+  Value* step = first_step(ir.b.CreateSub(end, begin));
+  Value* used = ir.b.CreateAdd(ir.b.CreateShl(step, 1), ir.i64(1));  // at least as many as the tree reads
+  for (size_t r = 0; r < reducers.size(); ++r) clear(reducers[r], arrays[r], ir.min(used, ir.i64(kReduceLanes)));
+  ir.loop("element", begin, end, 1, [&](Value* i) {
+    body.enter(element_point());
+    body.begin(chunk);
+    Value* index = ir.b.CreateSub(i, begin);
+    Value* slot = ir.b.CreateMul(ir.b.CreateAnd(index, ir.i64(kReduceLanes - 1)), ir.i64(lanes));
+    for (size_t r = 0; r < reducers.size(); ++r) {
+      Partial sum = reducers[r].combine(arrays[r].load(slot, lanes), reducers[r].element_of_column(body, lanes, index), lanes);
+      arrays[r].store(slot, lanes, sum);
+    }
+    body.store();
+    inside->advance();
+  });
+  for (size_t r = 0; r < reducers.size(); ++r) emit_tree(reducers[r], arrays[r], step);
+}
+
+// Where the tree starts: half the number of accumulators in use, rounded up to a power of two. Starting at 16 would combine
+// with identities, which changes nothing.
+Value* ColumnEmitter::first_step(Value* elements) {
+  Value* highest = ir.b.CreateIntrinsic(llvm::Intrinsic::ctlz, {ir.b.getInt64Ty()}, {ir.b.CreateSub(elements, ir.i64(1)), ir.b.getFalse()});
+  Value* step = ir.b.CreateLShr(ir.i64(INT64_MIN), highest);   // for one element highest is 64: not used
+  return ir.b.CreateSelect(ir.b.CreateICmpSLE(elements, ir.i64(1)), ir.i64(0), ir.min(step, ir.i64(kReduceLanes / 2)));
+}
+
+void ColumnEmitter::clear(Reducer& reducer, AccumulatorArray& array, Value* count) {
+  ir.loop("clear", ir.i64(0), count, 1, [&](Value* i) {
+    array.store(ir.b.CreateMul(i, ir.i64(lanes)), lanes, reducer.identity(lanes, ir.b.getInt32Ty()));
+  });
+}
+
+void ColumnEmitter::emit_tree(Reducer& reducer, AccumulatorArray& array, Value* first_step) {
+  Var step = ir.var(first_step, "step");
+  ir.while_loop("tree", [&] { return ir.b.CreateICmpSGT(ir.get(step), ir.i64(0)); }, [&] {
+    Value* distance = ir.get(step);
+    ir.loop("level", ir.i64(0), distance, 1, [&](Value* i) {
+      Value* low = ir.b.CreateMul(i, ir.i64(lanes));
+      Value* high = ir.b.CreateMul(ir.b.CreateAdd(i, distance), ir.i64(lanes));
+      array.store(low, lanes, reducer.combine(array.load(low, lanes), array.load(high, lanes), lanes));
+    });
+    ir.set(step, ir.b.CreateLShr(distance, 1));
+  });
+}
+
+}  // namespace
+
+void emit_column(Kernel& kernel) { ColumnEmitter{kernel}.emit(); }
+
+}  // namespace escapement

@@ -1,0 +1,72 @@
+// Maps, and the vector loop that element stages without reductions share with rows.
+#include <numeric>
+
+#include "jit/llvm/kernel.h"
+
+namespace escapement {
+
+namespace {
+
+constexpr unsigned kUnrollBelow = 24;  // nodes: larger bodies fill the machine on their own
+
+unsigned unroll_of(const Kernel& kernel, const Body& body) {
+  return kernel.variant != Variant::general && body.size() < kUnrollBelow ? 2 : 1;
+}
+
+std::vector<unsigned> all_but_last(unsigned axes) {
+  std::vector<unsigned> result(axes - 1);
+  std::iota(result.begin(), result.end(), 0u);
+  return result;
+}
+
+Access access_of(Kernel& kernel, unsigned param, Value* base, Value* stride) {
+  if (kernel.variant == Variant::general) return {Access::Kind::strided, base, stride, nullptr};
+  bool unit = kernel.nest.params[param].inner == InnerStride::unit;
+  return {unit ? Access::Kind::unit : Access::Kind::zero, base, nullptr, nullptr};
+}
+
+}  // namespace
+
+void emit_vector_loop(Kernel& kernel, Body& body, Value* begin, Value* end) {
+  Ir& ir = kernel.ir;
+  const unsigned lanes = body.lanes(), step = lanes * unroll_of(kernel, body);
+  Value* length = ir.b.CreateSub(end, begin);
+  Value* main_end = ir.b.CreateAdd(begin, ir.b.CreateAnd(length, ir.i64(-static_cast<int64_t>(step))));
+  ir.loop("main", begin, main_end, step, [&](Value* i) {
+    for (unsigned offset = 0; offset < step; offset += lanes) {
+      body.begin(full_chunk(ir.b.CreateAdd(i, ir.i64(offset)), lanes));
+      body.store();
+    }
+  });
+  ir.loop("tail", main_end, end, lanes, [&](Value* i) {
+    body.begin(masked_chunk(ir, i, end, lanes));
+    body.store();
+  });
+}
+
+void emit_map(Kernel& kernel) {
+  Ir& ir = kernel.ir;
+  const unsigned lanes = vector_lanes(kernel.nest, kernel.target), vector = kernel.axes() - 1;
+  ir.leave_if(ir.b.CreateOr(ir.b.CreateICmpSGE(kernel.outer_begin, kernel.outer_end),
+                            ir.b.CreateICmpSGE(kernel.inner_begin, kernel.inner_end)), [] {});
+  std::vector<Value*> strides(kernel.params());
+  if (kernel.variant == Variant::general)
+    for (unsigned p = 0; p < kernel.params(); ++p) strides[p] = kernel.stride(p, vector);
+  Odometer outer(kernel, all_but_last(kernel.axes()));
+  outer.start(kernel.outer_begin);
+  ir.loop("outer", kernel.outer_begin, kernel.outer_end, 1, [&](Value*) {
+    Point point;
+    for (unsigned p = 0; p < kernel.params(); ++p)
+      point.params.push_back(access_of(kernel, p, ir.at(kernel.data(p), outer.offset(p)), strides[p]));
+    for (unsigned a : outer.axes()) point.axes.push_back({IndexSource::Kind::scalar, outer.index(a)});
+    point.axes.push_back({IndexSource::Kind::lanes, nullptr});
+    for (const Stage& stage : kernel.nest.stages) {
+      Body body(kernel, stage, lanes);
+      body.enter(point);
+      emit_vector_loop(kernel, body, kernel.inner_begin, kernel.inner_end);
+    }
+    outer.advance();
+  });
+}
+
+}  // namespace escapement

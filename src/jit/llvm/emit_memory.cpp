@@ -1,0 +1,139 @@
+// Loads and stores of one chunk: see kernel.h.
+//
+// Unused lanes of a masked chunk never touch memory outside the elements in use: 32- and 64-bit elements use masked instructions;
+// narrow ones (LLVM scalarises their masked forms below AVX512BW) pass through a small buffer on the stack in a tiny loop;
+// element-by-element loads read lane 0's element again.
+#include "jit/llvm/kernel.h"
+
+namespace escapement {
+
+namespace {
+
+llvm::Align align_of(DType type) { return llvm::Align(static_cast<uint64_t>(size_of(type))); }
+
+Value* load_element(Ir& ir, DType type, Value* address) {
+  return ir.b.CreateAlignedLoad(ir.storage_type(type), address, align_of(type));
+}
+
+void store_element(Ir& ir, DType type, Value* address, Value* stored) { ir.b.CreateAlignedStore(stored, address, align_of(type)); }
+
+// --- contiguous
+
+Value* unit_address(Ir& ir, DType type, const Access& access, const Chunk& chunk) {
+  return ir.b.CreateGEP(ir.storage_type(type), access.base, chunk.position);
+}
+
+bool has_masked_instruction(const Kernel& kernel, DType type) { return size_of(type) >= 4 || kernel.target.vector_bits >= 512; }
+
+Value* load_through_buffer(Kernel& kernel, DType type, Value* address, const Chunk& chunk) {
+  Ir& ir = kernel.ir;
+  llvm::Type *element = ir.storage_type(type), *vector = ir.vector(element, chunk.lanes);
+  Value* buffer = ir.array(element, chunk.lanes, "tail");
+  ir.b.CreateAlignedStore(llvm::Constant::getNullValue(vector), buffer, llvm::Align(64));
+  ir.loop("copy", ir.i64(0), chunk.count, 1, [&](Value* i) {
+    store_element(ir, type, ir.b.CreateGEP(element, buffer, i), load_element(ir, type, ir.b.CreateGEP(element, address, i)));
+  });
+  return ir.b.CreateAlignedLoad(vector, buffer, llvm::Align(64));
+}
+
+Value* load_unit(Kernel& kernel, DType type, const Access& access, const Chunk& chunk) {
+  Ir& ir = kernel.ir;
+  Value* address = unit_address(ir, type, access, chunk);
+  llvm::Type* vector = ir.vector(ir.storage_type(type), chunk.lanes);
+  if (!chunk.mask) return ir.b.CreateAlignedLoad(vector, address, align_of(type));
+  if (!has_masked_instruction(kernel, type)) return load_through_buffer(kernel, type, address, chunk);
+  return ir.b.CreateMaskedLoad(vector, address, align_of(type), chunk.mask, llvm::Constant::getNullValue(vector));
+}
+
+// --- element by element
+
+Value* lane_stride(Ir& ir, DType type, const Access& access) {
+  if (access.kind == Access::Kind::unit) return ir.i64(size_of(type));
+  return access.kind == Access::Kind::strided ? access.stride : ir.i64(0);
+}
+
+// Byte offset from the base, per lane. Unused lanes: lane 0's.
+std::vector<Value*> lane_offsets(Ir& ir, DType type, const Access& access, const Chunk& chunk) {
+  std::vector<Value*> offsets;
+  if (access.kind == Access::Kind::listed) {
+    for (unsigned l = 0; l < chunk.lanes; ++l) offsets.push_back(ir.load_i64(access.list, ir.i64(l)));
+    return offsets;
+  }
+  Value* stride = lane_stride(ir, type, access);
+  Value* next = ir.b.CreateMul(chunk.position, stride);
+  offsets.push_back(next);
+  for (unsigned l = 1; l < chunk.lanes; ++l) {
+    next = ir.b.CreateAdd(next, stride);
+    offsets.push_back(chunk.count ? ir.b.CreateSelect(ir.b.CreateICmpSGT(chunk.count, ir.i64(l)), next, offsets[0]) : next);
+  }
+  return offsets;
+}
+
+void store_each_lane(Kernel& kernel, DType type, const Access& access, const Chunk& chunk, Value* stored) {
+  Ir& ir = kernel.ir;
+  std::vector<Value*> offsets = lane_offsets(ir, type, access, chunk);
+  for (unsigned l = 0; l < chunk.lanes; ++l)
+    store_element(ir, type, ir.at(access.base, offsets[l]), ir.lane(stored, l, chunk.lanes));
+}
+
+// The lanes in use, in a tiny loop from a buffer.
+void store_through_buffer(Kernel& kernel, DType type, const Access& access, const Chunk& chunk, Value* stored) {
+  Ir& ir = kernel.ir;
+  llvm::Type* element = ir.storage_type(type);
+  Value* buffer = ir.array(element, chunk.lanes, "tail");
+  ir.b.CreateAlignedStore(stored, buffer, llvm::Align(64));
+  bool listed = access.kind == Access::Kind::listed;
+  Value* stride = lane_stride(ir, type, access);
+  Value* first = listed ? access.base : ir.at(access.base, ir.b.CreateMul(chunk.position, stride));
+  ir.loop("copy", ir.i64(0), chunk.count, 1, [&](Value* i) {
+    Value* offset = listed ? ir.load_i64(access.list, i) : ir.b.CreateMul(i, stride);
+    store_element(ir, type, ir.at(first, offset), load_element(ir, type, ir.b.CreateGEP(element, buffer, i)));
+  });
+}
+
+Value* scalar_address(Ir& ir, DType type, const Access& access, const Chunk& chunk) {
+  if (access.kind == Access::Kind::zero) return access.base;
+  return ir.at(access.base, lane_offsets(ir, type, access, chunk)[0]);
+}
+
+}  // namespace
+
+Value* load_scattered(Kernel& kernel, DType type, const Access& access, const Chunk& chunk, Value* extra) {
+  Ir& ir = kernel.ir;
+  std::vector<Value*> offsets = lane_offsets(ir, type, access, chunk);
+  Value* result = llvm::PoisonValue::get(ir.vector(ir.storage_type(type), chunk.lanes));
+  for (unsigned l = 0; l < chunk.lanes; ++l) {
+    Value* offset = extra ? ir.b.CreateAdd(offsets[l], ir.lane(extra, l, chunk.lanes)) : offsets[l];
+    Value* element = load_element(ir, type, ir.at(access.base, offset));
+    result = chunk.lanes == 1 ? element : ir.b.CreateInsertElement(result, element, uint64_t{l});
+  }
+  return widen(ir, type, result, chunk.lanes);
+}
+
+Value* load(Kernel& kernel, DType type, const Access& access, const Chunk& chunk) {
+  Ir& ir = kernel.ir;
+  if (chunk.lanes == 1) return widen(ir, type, load_element(ir, type, scalar_address(ir, type, access, chunk)), 1);
+  switch (access.kind) {
+    case Access::Kind::zero: return ir.splat(widen(ir, type, load_element(ir, type, access.base), 1), chunk.lanes);
+    case Access::Kind::unit: return widen(ir, type, load_unit(kernel, type, access, chunk), chunk.lanes);
+    default: return load_scattered(kernel, type, access, chunk, nullptr);
+  }
+}
+
+void store(Kernel& kernel, DType type, const Access& access, const Chunk& chunk, Value* value) {
+  Ir& ir = kernel.ir;
+  Value* stored = narrow(ir, type, value, chunk.lanes);
+  if (chunk.lanes == 1) return store_element(ir, type, scalar_address(ir, type, access, chunk), stored);
+  bool unit = access.kind == Access::Kind::unit;
+  if (unit && !chunk.mask) {
+    ir.b.CreateAlignedStore(stored, unit_address(ir, type, access, chunk), align_of(type));
+  } else if (unit && has_masked_instruction(kernel, type)) {
+    ir.b.CreateMaskedStore(stored, unit_address(ir, type, access, chunk), align_of(type), chunk.mask);
+  } else if (chunk.mask) {
+    store_through_buffer(kernel, type, access, chunk, stored);
+  } else {
+    store_each_lane(kernel, type, access, chunk, stored);
+  }
+}
+
+}  // namespace escapement

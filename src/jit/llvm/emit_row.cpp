@@ -1,0 +1,206 @@
+// The row schedule: one iteration of the outer loop is one row; its stages run one after another over the row, with row values in
+// registers between them.
+//   fast     the reduced axes are one contiguous (or broadcast) axis
+//   general  any strides and any number of reduced axes: before each chunk a small loop lists where its elements lie
+//   partial  first stage only, some segments of each row, results to scratch
+//   finish   first stage's totals from scratch, then the other stages
+#include "jit/llvm/row_reduction.h"
+
+namespace escapement {
+
+namespace {
+
+struct RowEmitter {
+  Kernel& kernel;
+  Ir& ir = kernel.ir;
+  unsigned lanes = vector_lanes(kernel.nest, kernel.target);
+  Value* length = nullptr;        // elements of a row
+  Point row{}, element{};         // for each_row and each_element bodies
+  Odometer* inside = nullptr;     // general: over the reduced axes
+  std::vector<Value*> lists{};    // general: per param, byte offsets of a chunk's elements
+  std::vector<Value*> indices{};  // general: per axis, indices of a chunk's elements (indexed reduced axes only)
+
+  bool general() const { return kernel.variant == Variant::general; }
+  std::vector<unsigned> axes(bool reduced) const;
+  void emit();
+  void start_row(Odometer& outer);
+  void allocate_lists();
+  void list_elements(const Chunk& chunk);
+  void emit_stage(const Stage& stage);
+  void emit_row_stage(const Stage& stage);
+  void emit_plain_stage(const Stage& stage);
+  void emit_reducing_stage(const Stage& stage);
+  void write_partials(const Stage& stage, Value* row_number);
+  void read_partials(const Stage& stage, Value* row_number);
+  Value* scratch_slot(Value* row_number, Value* segment, size_t reduction, size_t count);
+  Value* segment_count();
+};
+
+std::vector<unsigned> RowEmitter::axes(bool reduced) const {
+  std::vector<unsigned> result;
+  for (unsigned a = 0; a < kernel.axes(); ++a)
+    if (kernel.nest.axes[a].reduced == reduced) result.push_back(a);
+  return result;
+}
+
+void RowEmitter::emit() {
+  ir.leave_if(ir.b.CreateICmpSGE(kernel.outer_begin, kernel.outer_end), [] {});
+  length = ir.i64(1);
+  for (unsigned a : axes(true)) length = ir.b.CreateMul(length, kernel.extent(a));
+  Odometer outer(kernel, axes(false)), reduced(kernel, axes(true));
+  inside = &reduced;
+  if (general()) allocate_lists();
+  outer.start(kernel.outer_begin);
+  ir.loop("row", kernel.outer_begin, kernel.outer_end, 1, [&](Value* number) {
+    start_row(outer);
+    const std::vector<Stage>& stages = kernel.nest.stages;
+    if (kernel.variant == Variant::partial) {
+      write_partials(stages[0], number);
+    } else {
+      if (kernel.variant == Variant::finish) read_partials(stages[0], number);
+      for (const Stage& stage : stages)
+        if (kernel.variant != Variant::finish || &stage != &stages[0]) emit_stage(stage);
+    }
+    outer.advance();
+  });
+}
+
+// --- points
+
+void RowEmitter::start_row(Odometer& outer) {
+  row = element = Point{};
+  for (unsigned p = 0; p < kernel.params(); ++p) {
+    Value* base = ir.at(kernel.data(p), outer.offset(p));
+    bool unit = kernel.nest.params[p].inner == InnerStride::unit;
+    row.params.push_back({Access::Kind::zero, base, nullptr, nullptr});
+    if (general()) element.params.push_back({Access::Kind::listed, base, nullptr, lists[p]});
+    else element.params.push_back({unit ? Access::Kind::unit : Access::Kind::zero, base, nullptr, nullptr});
+  }
+  for (unsigned a = 0; a < kernel.axes(); ++a) {
+    bool reduced = kernel.nest.axes[a].reduced;
+    IndexSource scalar{IndexSource::Kind::scalar, reduced ? ir.i64(0) : outer.index(a)};
+    row.axes.push_back(scalar);
+    if (!reduced) element.axes.push_back(scalar);
+    else if (general()) element.axes.push_back({IndexSource::Kind::listed, indices[a]});
+    else element.axes.push_back(a + 1 == kernel.axes() ? IndexSource{IndexSource::Kind::lanes, nullptr} : scalar);  // extent 1
+  }
+  row.row_values.assign(kernel.nest.row_values.size(), nullptr);
+}
+
+// --- general: where the elements of a chunk lie
+
+void RowEmitter::allocate_lists() {
+  llvm::Type* i64 = ir.b.getInt64Ty();
+  for (unsigned p = 0; p < kernel.params(); ++p) lists.push_back(ir.array(i64, lanes, "list"));
+  for (unsigned a = 0; a < kernel.axes(); ++a) indices.push_back(kernel.nest.axes[a].indexed ? ir.array(i64, lanes, "indices") : nullptr);
+}
+
+// Unused lanes repeat the last element: what they read is valid memory.
+void RowEmitter::list_elements(const Chunk& chunk) {
+  ir.loop("list", ir.i64(0), ir.i64(lanes), 1, [&](Value* i) {
+    for (unsigned p = 0; p < kernel.params(); ++p) ir.b.CreateStore(inside->offset(p), ir.slot_i64(lists[p], i));
+    for (unsigned a : inside->axes())
+      if (indices[a]) ir.b.CreateStore(inside->index(a), ir.slot_i64(indices[a], i));
+    Value* next = ir.b.CreateAdd(i, ir.i64(1));
+    ir.if_then(ir.b.CreateICmpSLT(next, chunk.count), [&] { inside->advance(); });
+  });
+  inside->advance();
+}
+
+// --- stages
+
+void RowEmitter::emit_stage(const Stage& stage) {
+  if (stage.kind == Stage::Kind::each_row) return emit_row_stage(stage);
+  return stage.reductions.empty() ? emit_plain_stage(stage) : emit_reducing_stage(stage);
+}
+
+void RowEmitter::emit_row_stage(const Stage& stage) {
+  Body body(kernel, stage, 1);
+  body.enter(row);
+  body.begin(full_chunk(ir.i64(0), 1));
+  body.store();
+  for (const RowKeep& keep : stage.keeps) row.row_values[keep.row_value] = body.value(keep.value);
+}
+
+void RowEmitter::emit_plain_stage(const Stage& stage) {
+  Body body(kernel, stage, lanes);
+  element.row_values = row.row_values;
+  ir.if_then(ir.b.CreateICmpSGT(length, ir.i64(0)), [&] {
+    body.enter(element);
+    if (!general()) return emit_vector_loop(kernel, body, ir.i64(0), length);
+    inside->start_at_zero();
+    ir.loop("chunk", ir.i64(0), length, lanes, [&](Value* i) {
+      Chunk chunk = masked_chunk(ir, i, length, lanes);
+      list_elements(chunk);
+      body.begin(chunk);
+      body.store();
+    });
+  });
+}
+
+void RowEmitter::emit_reducing_stage(const Stage& stage) {
+  Body body(kernel, stage, lanes);
+  RowReduction reduction(kernel, body, !general());
+  reduction.reset();
+  element.row_values = row.row_values;
+  ir.if_then(ir.b.CreateICmpSGT(length, ir.i64(0)), [&] {
+    body.enter(element);
+    if (general()) inside->start_at_zero();
+    auto prepare = [&](const Chunk& chunk) { if (general()) list_elements(chunk); };
+    reduction.add_all(length, prepare);
+  });
+  reduction.write_results(row.row_values);
+}
+
+// --- split rows
+
+Value* RowEmitter::segment_count() {
+  return ir.b.CreateSDiv(ir.b.CreateAdd(length, ir.i64(kReduceSegment - 1)), ir.i64(kReduceSegment));
+}
+
+Value* RowEmitter::scratch_slot(Value* row_number, Value* segment, size_t reduction, size_t count) {
+  Value* place = ir.b.CreateAdd(ir.b.CreateMul(row_number, segment_count()), segment);
+  place = ir.b.CreateAdd(ir.b.CreateMul(place, ir.i64(static_cast<int64_t>(count))), ir.i64(static_cast<int64_t>(reduction)));
+  return ir.slot_i64(kernel.scratch, ir.b.CreateMul(place, ir.i64(2)));
+}
+
+void RowEmitter::write_partials(const Stage& stage, Value* row_number) {
+  Body body(kernel, stage, lanes);
+  RowReduction reduction(kernel, body, true);
+  element.row_values = row.row_values;
+  ir.if_then(ir.b.CreateICmpSLT(kernel.inner_begin, kernel.inner_end), [&] {
+    body.enter(element);
+    ir.loop("part", kernel.inner_begin, kernel.inner_end, 1, [&](Value* number) {
+      Value* begin = ir.b.CreateMul(number, ir.i64(kReduceSegment));
+      Value* end = ir.min(ir.b.CreateAdd(begin, ir.i64(kReduceSegment)), length);
+      std::vector<Partial> parts = reduction.segment(begin, end, {});
+      for (size_t r = 0; r < parts.size(); ++r) {
+        Value* slot = scratch_slot(row_number, number, r, parts.size());
+        ir.b.CreateStore(to_bits(ir, reduction.reducers()[r].type(), parts[r].value), slot);
+        ir.b.CreateStore(parts[r].index ? parts[r].index : ir.i64(0), ir.slot_i64(slot, ir.i64(1)));
+      }
+    });
+  });
+}
+
+void RowEmitter::read_partials(const Stage& stage, Value* row_number) {
+  Body body(kernel, stage, lanes);
+  RowReduction reduction(kernel, body, true);
+  reduction.reset();
+  ir.loop("part", ir.i64(0), kernel.inner_end, 1, [&](Value* number) {
+    for (size_t r = 0; r < reduction.reducers().size(); ++r) {
+      Reducer& reducer = reduction.reducers()[r];
+      Value* slot = scratch_slot(row_number, number, r, reduction.reducers().size());
+      Partial part{from_bits(ir, reducer.type(), ir.load_i64(slot, ir.i64(0))), nullptr};
+      if (reducer.has_index()) part.index = ir.load_i64(slot, ir.i64(1));
+      reduction.add(r, part);
+    }
+  });
+  reduction.write_results(row.row_values);
+}
+
+}  // namespace
+
+void emit_row(Kernel& kernel) { RowEmitter{kernel}.emit(); }
+
+}  // namespace escapement

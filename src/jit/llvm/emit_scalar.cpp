@@ -1,0 +1,233 @@
+// See emit_scalar.h.
+#include "jit/llvm/emit_scalar.h"
+
+#include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/IntrinsicsX86.h>
+
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "support/error.h"
+
+namespace escapement {
+
+namespace {
+
+bool is_unsigned(DType type) { return type == DType::u8 || type == DType::b8; }
+
+// --- arithmetic
+
+// (y before x or y is NaN) ? y : x, in the form that x86 has one instruction for, and a blend.
+Value* float_min_max(Ir& ir, llvm::CmpInst::Predicate before, Value* x, Value* y) {
+  Value* ordered = ir.b.CreateSelect(ir.b.CreateFCmp(before, y, x), y, x);
+  return ir.b.CreateSelect(ir.b.CreateFCmpUNO(y, y), y, ordered);
+}
+
+Value* float_op(Ir& ir, const ScalarNode& node, Value* x, Value* y, Value* z) {
+  auto unary = [&](llvm::Intrinsic::ID id) { return ir.b.CreateUnaryIntrinsic(id, x); };
+  switch (node.op) {
+    case ScalarOp::add: return ir.b.CreateFAdd(x, y);
+    case ScalarOp::sub: return ir.b.CreateFSub(x, y);
+    case ScalarOp::mul: return ir.b.CreateFMul(x, y);
+    case ScalarOp::div: return ir.b.CreateFDiv(x, y);
+    case ScalarOp::fma: return ir.b.CreateIntrinsic(x->getType(), llvm::Intrinsic::fma, {x, y, z});
+    case ScalarOp::sqrt: return unary(llvm::Intrinsic::sqrt);
+    case ScalarOp::neg: return ir.b.CreateFNeg(x);
+    case ScalarOp::abs: return unary(llvm::Intrinsic::fabs);
+    case ScalarOp::floor: return unary(llvm::Intrinsic::floor);
+    case ScalarOp::ceil: return unary(llvm::Intrinsic::ceil);
+    case ScalarOp::trunc: return unary(llvm::Intrinsic::trunc);
+    case ScalarOp::rint: return unary(llvm::Intrinsic::rint);
+    case ScalarOp::copysign: return ir.b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, x, y);
+    case ScalarOp::min: return float_min_max(ir, llvm::CmpInst::FCMP_OLT, x, y);
+    case ScalarOp::max: return float_min_max(ir, llvm::CmpInst::FCMP_OGT, x, y);
+    default: return nullptr;
+  }
+}
+
+Value* integer_compare(Ir& ir, ScalarOp op, DType type, Value* x, Value* y) {
+  bool u = is_unsigned(type);
+  switch (op) {
+    case ScalarOp::eq: return ir.b.CreateICmpEQ(x, y);
+    case ScalarOp::ne: return ir.b.CreateICmpNE(x, y);
+    case ScalarOp::lt: return u ? ir.b.CreateICmpULT(x, y) : ir.b.CreateICmpSLT(x, y);
+    case ScalarOp::le: return u ? ir.b.CreateICmpULE(x, y) : ir.b.CreateICmpSLE(x, y);
+    case ScalarOp::gt: return u ? ir.b.CreateICmpUGT(x, y) : ir.b.CreateICmpSGT(x, y);
+    case ScalarOp::ge: return u ? ir.b.CreateICmpUGE(x, y) : ir.b.CreateICmpSGE(x, y);
+    default: return llvm::ConstantInt::getFalse(llvm::CmpInst::makeCmpResultType(x->getType()));  // is_nan
+  }
+}
+
+Value* float_compare(Ir& ir, ScalarOp op, Value* x, Value* y) {
+  switch (op) {
+    case ScalarOp::eq: return ir.b.CreateFCmpOEQ(x, y);
+    case ScalarOp::ne: return ir.b.CreateFCmpUNE(x, y);
+    case ScalarOp::lt: return ir.b.CreateFCmpOLT(x, y);
+    case ScalarOp::le: return ir.b.CreateFCmpOLE(x, y);
+    case ScalarOp::gt: return ir.b.CreateFCmpOGT(x, y);
+    case ScalarOp::ge: return ir.b.CreateFCmpOGE(x, y);
+    default: return ir.b.CreateFCmpUNO(x, x);
+  }
+}
+
+Value* integer_op(Ir& ir, const ScalarNode& node, Value* x, Value* y) {
+  bool u = is_unsigned(node.type);
+  switch (node.op) {
+    case ScalarOp::add: return ir.b.CreateAdd(x, y);
+    case ScalarOp::sub: return ir.b.CreateSub(x, y);
+    case ScalarOp::mul: return ir.b.CreateMul(x, y);
+    case ScalarOp::neg: return ir.b.CreateNeg(x);
+    case ScalarOp::abs: return u ? x : ir.b.CreateSelect(ir.b.CreateICmpSLT(x, llvm::Constant::getNullValue(x->getType())), ir.b.CreateNeg(x), x);
+    case ScalarOp::min: return ir.b.CreateSelect(integer_compare(ir, ScalarOp::lt, node.type, x, y), x, y);
+    case ScalarOp::max: return ir.b.CreateSelect(integer_compare(ir, ScalarOp::gt, node.type, x, y), x, y);
+    case ScalarOp::bit_and: return ir.b.CreateAnd(x, y);
+    case ScalarOp::bit_or: return ir.b.CreateOr(x, y);
+    case ScalarOp::bit_xor: return ir.b.CreateXor(x, y);
+    case ScalarOp::bit_not: return ir.b.CreateNot(x);
+    case ScalarOp::shl: return ir.b.CreateShl(x, y);
+    case ScalarOp::shr: return u ? ir.b.CreateLShr(x, y) : ir.b.CreateAShr(x, y);
+    default: return nullptr;
+  }
+}
+
+Value* bool_op(Ir& ir, const ScalarNode& node, Value* x, Value* y) {
+  switch (node.op) {
+    case ScalarOp::add: case ScalarOp::max: case ScalarOp::bit_or: return ir.b.CreateOr(x, y);
+    case ScalarOp::mul: case ScalarOp::min: case ScalarOp::bit_and: return ir.b.CreateAnd(x, y);
+    case ScalarOp::bit_xor: return ir.b.CreateXor(x, y);
+    case ScalarOp::bit_not: return ir.b.CreateNot(x);
+    case ScalarOp::abs: return x;
+    default: return nullptr;
+  }
+}
+
+// --- conversion
+
+Value* slice(Ir& ir, Value* vector, unsigned from, unsigned count) {
+  std::vector<int> mask(count);
+  std::iota(mask.begin(), mask.end(), static_cast<int>(from));
+  return ir.b.CreateShuffleVector(vector, mask);
+}
+
+Value* concatenate(Ir& ir, Value* low, Value* high, unsigned lanes) {
+  std::vector<int> mask(lanes);
+  std::iota(mask.begin(), mask.end(), 0);
+  return ir.b.CreateShuffleVector(low, high, mask);
+}
+
+// The instruction gives INT_MIN for what does not fit: just what is wanted, and LLVM's fptosi does not promise it.
+Value* truncate_f32_avx(Ir& ir, Value* x, unsigned lanes) {
+  if (lanes == 8) return ir.b.CreateIntrinsic(llvm::Intrinsic::x86_avx_cvtt_ps2dq_256, {}, {x});
+  unsigned half = lanes / 2;
+  return concatenate(ir, truncate_f32_avx(ir, slice(ir, x, 0, half), half), truncate_f32_avx(ir, slice(ir, x, half, half), half), lanes);
+}
+
+Value* truncate(Ir& ir, Value* x, unsigned bits, Lanes lanes) {
+  if (bits == 32 && lanes.avx && lanes.count % 8 == 0 && x->getType()->getScalarType()->isFloatTy())
+    return truncate_f32_avx(ir, x, lanes.count);
+  double bound = std::ldexp(1.0, static_cast<int>(bits) - 1);
+  Value* fits = ir.b.CreateAnd(ir.b.CreateFCmpOGE(x, llvm::ConstantFP::get(x->getType(), -bound)),
+                               ir.b.CreateFCmpOLT(x, llvm::ConstantFP::get(x->getType(), bound)));
+  llvm::Type* wide = ir.vector(ir.b.getIntNTy(bits), lanes.count);
+  return ir.b.CreateSelect(fits, ir.b.CreateFPToSI(x, wide), llvm::ConstantInt::get(wide, llvm::APInt::getSignedMinValue(bits)));
+}
+
+Value* float_to_integer(Ir& ir, Value* x, DType to, Lanes lanes) {
+  unsigned bits = size_of(to) == 8 || is_unsigned(to) ? 64 : 32;
+  return ir.b.CreateTrunc(truncate(ir, x, bits, lanes), ir.registers(to, lanes.count));
+}
+
+Value* convert(Ir& ir, Value* x, DType from, DType to, Lanes lanes) {
+  llvm::Type* type = ir.registers(to, lanes.count);
+  if (from == to) return x;
+  if (to == DType::b8) {
+    Value* zero = llvm::Constant::getNullValue(x->getType());
+    return is_float(from) ? ir.b.CreateFCmpUNE(x, zero) : ir.b.CreateICmpNE(x, zero);
+  }
+  if (is_float(from)) return is_float(to) ? ir.b.CreateFPCast(x, type) : float_to_integer(ir, x, to, lanes);
+  if (is_float(to)) return is_unsigned(from) ? ir.b.CreateUIToFP(x, type) : ir.b.CreateSIToFP(x, type);
+  return ir.b.CreateIntCast(x, type, !is_unsigned(from));
+}
+
+// --- half types
+
+llvm::Type* like(Ir& ir, llvm::Type* element, Value* x) {
+  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(x->getType());
+  return ir.vector(element, vector ? vector->getNumElements() : 1);
+}
+
+// The upper half of the f32 pattern, rounded to nearest even; every NaN becomes 0x7fc0, as in c10::BFloat16.
+Value* bf16_pattern(Ir& ir, Value* x) {
+  llvm::Type* i32 = like(ir, ir.b.getInt32Ty(), x);
+  auto k = [&](uint64_t value) { return llvm::ConstantInt::get(i32, value); };
+  Value* bits = ir.b.CreateBitCast(x, i32);
+  Value* odd = ir.b.CreateAnd(ir.b.CreateLShr(bits, k(16)), k(1));
+  Value* rounded = ir.b.CreateLShr(ir.b.CreateAdd(ir.b.CreateAdd(bits, k(0x7fff)), odd), k(16));
+  return ir.b.CreateSelect(ir.b.CreateFCmpUNO(x, x), k(0x7fc0), rounded);
+}
+
+Value* bf16_value(Ir& ir, Value* pattern32) {
+  Value* shifted = ir.b.CreateShl(pattern32, llvm::ConstantInt::get(pattern32->getType(), 16));
+  return ir.b.CreateBitCast(shifted, like(ir, ir.b.getFloatTy(), shifted));
+}
+
+Value* round_to(Ir& ir, Value* x, DType type) {
+  if (type == DType::bf16) return bf16_value(ir, bf16_pattern(ir, x));
+  return ir.b.CreateFPExt(ir.b.CreateFPTrunc(x, like(ir, ir.b.getHalfTy(), x)), x->getType());
+}
+
+Value* emit_typed(Ir& ir, const ScalarNode& node, Value* x, Value* y, Value* z) {
+  if (is_float(node.type)) return float_op(ir, node, x, y, z);
+  return node.type == DType::b8 ? bool_op(ir, node, x, y) : integer_op(ir, node, x, y);
+}
+
+}  // namespace
+
+Value* emit_scalar(Ir& ir, const ScalarNode& node, Value* x, Value* y, Value* z, Lanes lanes) {
+  DType operand = static_cast<DType>(node.bits);  // of comparisons and conversions
+  switch (node.op) {
+    case ScalarOp::constant: return ir.constant(node.type, node.bits, lanes.count);
+    case ScalarOp::eq: case ScalarOp::ne: case ScalarOp::lt: case ScalarOp::le: case ScalarOp::gt: case ScalarOp::ge:
+    case ScalarOp::is_nan: return is_float(operand) ? float_compare(ir, node.op, x, y) : integer_compare(ir, node.op, operand, x, y);
+    case ScalarOp::select: return ir.b.CreateSelect(x, y, z);
+    case ScalarOp::convert: return convert(ir, x, operand, node.type, lanes);
+    case ScalarOp::bitcast: return ir.b.CreateBitCast(x, ir.registers(node.type, lanes.count));
+    case ScalarOp::round_to: return round_to(ir, x, static_cast<DType>(node.bits));
+    default: break;
+  }
+  Value* result = emit_typed(ir, node, x, y, z);
+  ESCAPEMENT_CHECK(result, std::string(name_of(node.op)) + " has no meaning for this type");
+  return result;
+}
+
+Value* widen(Ir& ir, DType type, Value* stored, unsigned lanes) {
+  if (type == DType::b8) return ir.b.CreateICmpNE(stored, llvm::Constant::getNullValue(stored->getType()));
+  if (type == DType::f16)
+    return ir.b.CreateFPExt(ir.b.CreateBitCast(stored, ir.vector(ir.b.getHalfTy(), lanes)), ir.registers(type, lanes));
+  if (type == DType::bf16) return bf16_value(ir, ir.b.CreateZExt(stored, ir.vector(ir.b.getInt32Ty(), lanes)));
+  return stored;
+}
+
+Value* narrow(Ir& ir, DType type, Value* value, unsigned lanes) {
+  llvm::Type* stored = ir.vector(ir.storage_type(type), lanes);
+  if (type == DType::b8) return ir.b.CreateZExt(value, stored);
+  if (type == DType::f16) return ir.b.CreateBitCast(ir.b.CreateFPTrunc(value, ir.vector(ir.b.getHalfTy(), lanes)), stored);
+  if (type == DType::bf16) return ir.b.CreateTrunc(bf16_pattern(ir, value), stored);
+  return value;
+}
+
+Value* from_bits(Ir& ir, DType type, Value* bits) {
+  llvm::Type* element = ir.register_type(type);
+  Value* cut = ir.b.CreateTrunc(bits, ir.b.getIntNTy(element->getScalarSizeInBits()));
+  return ir.b.CreateBitCast(cut, element);
+}
+
+Value* to_bits(Ir& ir, DType type, Value* value) {
+  llvm::Type* element = ir.register_type(type);
+  Value* pattern = ir.b.CreateBitCast(value, ir.b.getIntNTy(element->getScalarSizeInBits()));
+  bool extend_sign = is_integer(type) && !is_unsigned(type);
+  return extend_sign ? ir.b.CreateSExt(pattern, ir.b.getInt64Ty()) : ir.b.CreateZExt(pattern, ir.b.getInt64Ty());
+}
+
+}  // namespace escapement

@@ -1,0 +1,132 @@
+// Arguments, lanes, chunks, odometer: see kernel.h.
+#include "jit/llvm/kernel.h"
+
+#include <algorithm>
+
+namespace escapement {
+
+// --- arguments
+
+namespace {
+
+enum ArgsField : unsigned { kData, kExtents, kStrides, kScalars, kFailure, kScratch };
+
+Value* field(Ir& ir, Value* args, ArgsField number) {
+  Value* slot = ir.b.CreateConstGEP1_64(ir.b.getPtrTy(), args, number);
+  return ir.b.CreateAlignedLoad(ir.b.getPtrTy(), slot, llvm::Align(8));
+}
+
+}  // namespace
+
+Kernel::Kernel(llvm::Function& function, const LoopNest& loop_nest, Variant v, const TargetInfo& t)
+    : nest(loop_nest), variant(v), target(t), ir(function) {
+  Value* args = function.getArg(0);
+  outer_begin = function.getArg(1);
+  outer_end = function.getArg(2);
+  inner_begin = function.getArg(3);
+  inner_end = function.getArg(4);
+  Value *data = field(ir, args, kData), *extents = field(ir, args, kExtents);
+  strides_ = field(ir, args, kStrides);
+  scalars_ = field(ir, args, kScalars);
+  failure = field(ir, args, kFailure);
+  scratch = field(ir, args, kScratch);
+  for (unsigned p = 0; p < params(); ++p)
+    data_.push_back(ir.b.CreateAlignedLoad(ir.b.getPtrTy(), ir.b.CreateConstGEP1_64(ir.b.getPtrTy(), data, p), llvm::Align(8)));
+  for (unsigned a = 0; a < axes(); ++a) extents_.push_back(ir.load_i64(extents, ir.i64(a)));
+}
+
+Value* Kernel::stride(unsigned param, unsigned axis) { return ir.load_i64(strides_, ir.i64(param * (axes() + 1) + axis)); }
+
+Value* Kernel::scalar(unsigned number) { return from_bits(ir, nest.scalars[number], ir.load_i64(scalars_, ir.i64(number))); }
+
+// --- lanes
+
+namespace {
+
+// Bits of the elements that the body mostly works on: 32 as soon as one is 32 bits wide (half types count as that), else the widest.
+unsigned element_bits(const LoopNest& nest) {
+  bool has_word = false;
+  int64_t widest = 1;
+  auto see = [&](DType type) {
+    int64_t bytes = is_half(type) ? 4 : size_of(type);
+    has_word |= bytes == 4;
+    widest = std::max(widest, bytes);
+  };
+  for (const LoopParam& p : nest.params) see(p.dtype);
+  for (const Stage& stage : nest.stages)
+    for (const ScalarNode& node : stage.body.nodes()) see(node.type);
+  return has_word || widest > 4 ? 32 : static_cast<unsigned>(8 * widest);
+}
+
+}  // namespace
+
+unsigned vector_lanes(const LoopNest& nest, const TargetInfo& target) {
+  return std::min(32u, static_cast<unsigned>(target.vector_bits) / element_bits(nest));
+}
+
+Chunk full_chunk(Value* position, unsigned lanes) { return {lanes, position, nullptr, nullptr}; }
+
+Chunk masked_chunk(Ir& ir, Value* position, Value* end, unsigned lanes) {
+  Value* count = ir.min(ir.b.CreateSub(end, position), ir.i64(lanes));
+  llvm::Type* i32 = ir.b.getInt32Ty();
+  Value* mask = ir.b.CreateICmpSGT(ir.splat(ir.b.CreateTrunc(count, i32), lanes), ir.iota(i32, lanes));
+  return {lanes, position, count, mask};
+}
+
+// --- odometer
+
+Odometer::Odometer(Kernel& kernel, std::vector<unsigned> axes) : kernel_(kernel), axes_(std::move(axes)) {
+  llvm::Type* i64 = kernel.ir.b.getInt64Ty();
+  for (size_t k = 0; k < axes_.size(); ++k) indices_.push_back(kernel.ir.var(i64, "index"));
+  for (unsigned p = 0; p < kernel.params(); ++p) offsets_.push_back(kernel.ir.var(i64, "offset"));
+}
+
+Value* Odometer::index(unsigned axis) {
+  auto k = std::find(axes_.begin(), axes_.end(), axis) - axes_.begin();
+  return kernel_.ir.get(indices_[static_cast<size_t>(k)]);
+}
+
+void Odometer::start_at_zero() {
+  for (Var v : indices_) kernel_.ir.set(v, kernel_.ir.i64(0));
+  for (Var v : offsets_) kernel_.ir.set(v, kernel_.ir.i64(0));
+}
+
+void Odometer::start(Value* flat) {
+  Ir& ir = kernel_.ir;
+  Value* rest = flat;
+  for (size_t k = axes_.size(); k-- > 1;) {
+    Value* extent = kernel_.extent(axes_[k]);
+    ir.set(indices_[k], ir.b.CreateURem(rest, extent));
+    rest = ir.b.CreateUDiv(rest, extent);
+  }
+  if (!axes_.empty()) ir.set(indices_[0], rest);
+  for (unsigned p = 0; p < kernel_.params(); ++p) {
+    Value* sum = ir.i64(0);
+    for (size_t k = 0; k < axes_.size(); ++k)
+      sum = ir.b.CreateAdd(sum, ir.b.CreateMul(ir.get(indices_[k]), kernel_.stride(p, axes_[k])));
+    ir.set(offsets_[p], sum);
+  }
+}
+
+void Odometer::advance() {
+  if (!axes_.empty()) advance_axis(axes_.size() - 1);
+}
+
+void Odometer::advance_axis(size_t k) {
+  Ir& ir = kernel_.ir;
+  Value* next = ir.b.CreateAdd(ir.get(indices_[k]), ir.i64(1));
+  ir.set(indices_[k], next);
+  for (unsigned p = 0; p < kernel_.params(); ++p)
+    ir.set(offsets_[p], ir.b.CreateAdd(ir.get(offsets_[p]), kernel_.stride(p, axes_[k])));
+  if (k == 0) return;
+  ir.if_then(ir.b.CreateICmpEQ(next, kernel_.extent(axes_[k])), [&] {
+    ir.set(indices_[k], ir.i64(0));
+    for (unsigned p = 0; p < kernel_.params(); ++p) {
+      Value* run = ir.b.CreateMul(kernel_.extent(axes_[k]), kernel_.stride(p, axes_[k]));
+      ir.set(offsets_[p], ir.b.CreateSub(ir.get(offsets_[p]), run));
+    }
+    advance_axis(k - 1);
+  });
+}
+
+}  // namespace escapement

@@ -1,0 +1,241 @@
+// LLJIT set up as orc.h promises. IR becomes objects outside of LLJIT, on the caller's thread and, for several modules, on threads
+// of ours: LLJIT's own compiler is not safe for concurrent use, or makes a TargetMachine and a thread for each module, which cost
+// more than a small kernel. LLJIT links. Other defaults of LLVM that are wrong for us: the large code model (constants through
+// movabs), symbol search in the process (we resolve the few run-time routines the backend may call ourselves, so a hidden library
+// links too).
+#include "jit/llvm/orc.h"
+
+#include <llvm/ExecutionEngine/JITLink/JITLinkMemoryManager.h>
+#include <llvm/ExecutionEngine/Orc/AbsoluteSymbols.h>
+#include <llvm/ExecutionEngine/Orc/CompileUtils.h>
+#include <llvm/ExecutionEngine/Orc/LLJIT.h>
+#include <llvm/ExecutionEngine/Orc/ObjectLinkingLayer.h>
+#include <llvm/Support/CommandLine.h>
+#include <llvm/Support/MemoryBuffer.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/Target/TargetMachine.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "jit/llvm/llvm_compat.h"
+#include "support/error.h"
+#include "trace/scalar.h"
+
+namespace escapement {
+
+namespace orc = llvm::orc;
+
+namespace {
+
+void check(llvm::Error error) {
+  if (error) throw InternalError("LLVM: " + llvm::toString(std::move(error)));
+}
+
+template <class T>
+T take(llvm::Expected<T> value) {
+  if (!value) check(value.takeError());
+  return static_cast<T&&>(*value);
+}
+
+// --- routines that code generation may call on hosts without the instruction (F16C, SSE4.1, FMA)
+
+extern "C" float escapement_extend_half(uint16_t half) {
+  uint64_t bits = load_bits(&half, DType::f16);
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+extern "C" uint16_t escapement_truncate_half(float value) {
+  uint32_t bits;
+  uint16_t half;
+  std::memcpy(&bits, &value, sizeof bits);
+  store_bits(&half, DType::f16, bits);
+  return half;
+}
+
+orc::SymbolMap runtime_symbols(orc::LLJIT& jit) {
+  orc::SymbolMap symbols;
+  auto add = [&](const char* name, auto* function) {
+    auto flags = llvm::JITSymbolFlags::Exported | llvm::JITSymbolFlags::Callable;
+    symbols[jit.mangleAndIntern(name)] = {orc::ExecutorAddr::fromPtr(function), flags};
+  };
+  add("memcpy", &std::memcpy);
+  add("memmove", &std::memmove);
+  add("memset", &std::memset);
+  add("__extendhfsf2", &escapement_extend_half);
+  add("__truncsfhf2", &escapement_truncate_half);
+  add("fmaf", static_cast<float (*)(float, float, float)>(&::fmaf));
+  add("fma", static_cast<double (*)(double, double, double)>(&::fma));
+  add("rintf", static_cast<float (*)(float)>(&::rintf));
+  add("rint", static_cast<double (*)(double)>(&::rint));
+  add("floorf", static_cast<float (*)(float)>(&::floorf));
+  add("floor", static_cast<double (*)(double)>(&::floor));
+  add("ceilf", static_cast<float (*)(float)>(&::ceilf));
+  add("ceil", static_cast<double (*)(double)>(&::ceil));
+  add("truncf", static_cast<float (*)(float)>(&::truncf));
+  add("trunc", static_cast<double (*)(double)>(&::trunc));
+  return symbols;
+}
+
+// --- the JIT
+
+std::unique_ptr<orc::LLJIT> create_jit(const orc::JITTargetMachineBuilder& machine) {
+  orc::LLJITBuilder builder;
+  builder.setJITTargetMachineBuilder(machine)
+      .setLinkProcessSymbolsByDefault(false)
+      .setPlatformSetUp(orc::setUpInactivePlatform)  // no static constructors, no thread-local data
+      .setObjectLinkingLayerCreator(
+          [](ESCAPEMENT_LINKING_LAYER_PARAMETERS(session)) -> llvm::Expected<std::unique_ptr<orc::ObjectLayer>> {
+            auto memory = llvm::jitlink::InProcessMemoryManager::Create();
+            if (!memory) return memory.takeError();
+            return std::make_unique<orc::ObjectLinkingLayer>(session, std::move(*memory));
+          });
+  return take(builder.create());
+}
+
+// Loop strength reduction costs a fifth of the compile time and gains nothing: our loops have one index, and every address is
+// base + scaled index. There is no other way to leave a pass of the code generator out.
+void disable_loop_strength_reduction() {
+  auto& options = llvm::cl::getRegisteredOptions();
+  if (auto option = options.find("disable-lsr"); option != options.end()) option->second->addOccurrence(0, "disable-lsr", "true");
+}
+
+orc::JITTargetMachineBuilder host_machine() {
+  disable_loop_strength_reduction();
+  llvm::InitializeNativeTarget();
+  llvm::InitializeNativeTargetAsmPrinter();
+  auto machine = take(orc::JITTargetMachineBuilder::detectHost());
+  machine.setRelocationModel(llvm::Reloc::PIC_)
+      .setCodeModel(llvm::CodeModel::Small)
+      .setCodeGenOptLevel(llvm::CodeGenOptLevel::Default);
+  return machine;
+}
+
+// --- IR to objects
+
+using Object = std::unique_ptr<llvm::MemoryBuffer>;
+
+// TargetMachines are not safe for concurrent use and slow to make: kept for the next compile.
+class Compiler {
+ public:
+  explicit Compiler(orc::JITTargetMachineBuilder builder) : builder_(std::move(builder)) {}
+
+  Object compile(llvm::Module& module) {
+    std::unique_ptr<llvm::TargetMachine> machine = acquire();
+    Object object = take(orc::SimpleCompiler(*machine)(module));
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(machine));
+    return object;
+  }
+
+  // One thread per module, the caller's included.
+  std::vector<Object> compile_all(std::vector<OwnedModule>& modules) {
+    std::vector<Object> objects(modules.size());
+    std::vector<std::exception_ptr> failures(modules.size());
+    auto compile_one = [&](size_t i) {
+      try {
+        objects[i] = compile(*modules[i].module);
+      } catch (...) {
+        failures[i] = std::current_exception();
+      }
+    };
+    std::vector<std::thread> helpers;
+    for (size_t i = 1; i < modules.size(); ++i) helpers.emplace_back(compile_one, i);
+    compile_one(0);
+    for (std::thread& helper : helpers) helper.join();
+    for (const std::exception_ptr& failure : failures)
+      if (failure) std::rethrow_exception(failure);
+    return objects;
+  }
+
+ private:
+  std::unique_ptr<llvm::TargetMachine> acquire() {
+    const std::lock_guard lock(mutex_);
+    if (idle_.empty()) return take(builder_.createTargetMachine());
+    std::unique_ptr<llvm::TargetMachine> machine = std::move(idle_.back());
+    idle_.pop_back();
+    return machine;
+  }
+
+  std::mutex mutex_;
+  orc::JITTargetMachineBuilder builder_;
+  std::vector<std::unique_ptr<llvm::TargetMachine>> idle_;
+};
+
+TargetInfo describe(const orc::JITTargetMachineBuilder& machine) {
+  TargetInfo info{machine.getCPU(), machine.getFeatures().getString(), 128};
+  auto has = [&](const char* feature) { return ("," + info.features + ",").find("," + std::string(feature) + ",") != std::string::npos; };
+  if (has("+avx2")) info.vector_bits = 256;
+  if (has("+avx512f") && has("+avx512bw") && has("+avx512vl")) info.vector_bits = 512;
+  return info;
+}
+
+class Modules final : public CompiledModules {
+ public:
+  Modules(orc::LLJIT& jit, orc::JITDylib& dylib) : jit_(jit), dylib_(dylib) {}
+  ~Modules() override {  // an error here means that LLVM lost track of its own memory: leak it
+    llvm::consumeError(dylib_.clear());
+    llvm::consumeError(jit_.getExecutionSession().removeJITDylib(dylib_));
+  }
+
+  std::vector<void*> addresses(const std::vector<std::string>& names) const override {
+    orc::SymbolLookupSet set;
+    for (const std::string& name : names) set.add(jit_.mangleAndIntern(name));
+    auto found = take(jit_.getExecutionSession().lookup({{&dylib_, orc::JITDylibLookupFlags::MatchAllSymbols}}, std::move(set)));
+    std::vector<void*> result;
+    for (const std::string& name : names) result.push_back(found[jit_.mangleAndIntern(name)].getAddress().toPtr<void*>());
+    return result;
+  }
+
+ private:
+  orc::LLJIT& jit_;
+  orc::JITDylib& dylib_;
+};
+
+class OrcJit final : public Jit {
+ public:
+  OrcJit() : OrcJit(host_machine()) {}
+
+  const TargetInfo& target() const override { return target_; }
+  const llvm::DataLayout& data_layout() const override { return jit_->getDataLayout(); }
+  const llvm::Triple& triple() const override { return jit_->getTargetTriple(); }
+
+  std::unique_ptr<CompiledModules> add(std::vector<OwnedModule> modules, const std::vector<std::string>& names) override {
+    orc::JITDylib& dylib = take(jit_->createJITDylib("kernels" + std::to_string(next_++)));
+    dylib.addToLinkOrder(*runtime_);
+    auto result = std::make_unique<Modules>(*jit_, dylib);
+    for (Object& object : compiler_.compile_all(modules)) check(jit_->addObjectFile(dylib, std::move(object)));
+    result->addresses(names);  // links now, and throws here if it fails
+    return result;
+  }
+
+ private:
+  explicit OrcJit(const orc::JITTargetMachineBuilder& machine)
+      : target_(describe(machine)), compiler_(machine), jit_(create_jit(machine)), runtime_(&take_runtime()) {}
+
+  orc::JITDylib& take_runtime() {
+    orc::JITDylib& dylib = take(jit_->createJITDylib("runtime"));
+    check(dylib.define(orc::absoluteSymbols(runtime_symbols(*jit_))));
+    return dylib;
+  }
+
+  TargetInfo target_;
+  Compiler compiler_;
+  std::unique_ptr<orc::LLJIT> jit_;
+  orc::JITDylib* runtime_;
+  std::atomic<uint64_t> next_{0};
+};
+
+}  // namespace
+
+Jit& Jit::instance() {
+  static OrcJit* jit = new OrcJit;
+  return *jit;
+}
+
+}  // namespace escapement

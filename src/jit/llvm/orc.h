@@ -1,0 +1,43 @@
+// The process-wide ORC JIT: modules in, addresses out. Code is PIC in the small code model, compiled on one thread per module, linked
+// by JITLink into pages that are writable or executable, never both. Each CompiledModules has its own
+// dylib and is freed on destruction. Everything here is thread safe.
+//
+// Seen by orc.cpp and code_generator.cpp only.
+#pragma once
+
+#include <llvm/IR/DataLayout.h>
+#include <llvm/IR/LLVMContext.h>
+#include <llvm/IR/Module.h>
+#include <llvm/TargetParser/Triple.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "jit/llvm/compile.h"
+
+namespace escapement {
+
+struct OwnedModule {
+  std::unique_ptr<llvm::LLVMContext> context;  // declared first: it outlives the module
+  std::unique_ptr<llvm::Module> module;
+};
+
+class CompiledModules {
+ public:
+  virtual ~CompiledModules() = default;
+  virtual std::vector<void*> addresses(const std::vector<std::string>& names) const = 0;
+};
+
+class Jit {
+ public:
+  static Jit& instance();  // created at first use, never destroyed: code may outlive static destructors
+  virtual ~Jit() = default;
+  virtual const TargetInfo& target() const = 0;
+  virtual const llvm::DataLayout& data_layout() const = 0;
+  virtual const llvm::Triple& triple() const = 0;
+  // Compiles all modules (each on its own thread if there are several) and returns when `names` have addresses.
+  virtual std::unique_ptr<CompiledModules> add(std::vector<OwnedModule> modules, const std::vector<std::string>& names) = 0;
+};
+
+}  // namespace escapement

@@ -1,0 +1,172 @@
+// See reducer.h.
+#include "jit/llvm/reducer.h"
+
+#include <limits>
+#include <numeric>
+
+#include "support/error.h"
+
+namespace escapement {
+
+namespace {
+
+bool is_arg(Op op) { return op == Op::argmax || op == Op::argmin; }
+bool prefers_large(Op op) { return op == Op::amax || op == Op::argmax; }
+
+int64_t smallest(DType type) {
+  switch (type) {
+    case DType::b8: case DType::u8: return 0;
+    case DType::i8: return std::numeric_limits<int8_t>::min();
+    case DType::i16: return std::numeric_limits<int16_t>::min();
+    case DType::i32: return std::numeric_limits<int32_t>::min();
+    default: return std::numeric_limits<int64_t>::min();
+  }
+}
+
+int64_t largest(DType type) {
+  if (type == DType::b8) return 1;
+  return type == DType::u8 ? 255 : ~smallest(type);
+}
+
+uint64_t identity_bits(Op op, DType type) {
+  switch (op) {
+    case Op::sum: case Op::any: return 0;
+    case Op::prod: case Op::all: return escapement::to_bits(int64_t{1}, type);
+    default: break;
+  }
+  double infinity = std::numeric_limits<double>::infinity();
+  if (is_float(type)) return escapement::to_bits(prefers_large(op) ? -infinity : infinity, type);
+  return escapement::to_bits(prefers_large(op) ? smallest(type) : largest(type), type);
+}
+
+ScalarOp combining_op(Op op) {
+  switch (op) {
+    case Op::sum: return ScalarOp::add;
+    case Op::prod: return ScalarOp::mul;
+    case Op::any: return ScalarOp::bit_or;
+    case Op::all: return ScalarOp::bit_and;
+    case Op::amax: return ScalarOp::max;
+    case Op::amin: return ScalarOp::min;
+    default: throw InternalError("not a reduction of values");
+  }
+}
+
+Value* half_of(Ir& ir, Value* vector, unsigned from, unsigned count) {
+  if (!vector) return nullptr;
+  if (count == 1) return ir.b.CreateExtractElement(vector, uint64_t{from});
+  std::vector<int> mask(count);
+  std::iota(mask.begin(), mask.end(), static_cast<int>(from));
+  return ir.b.CreateShuffleVector(vector, mask);
+}
+
+}  // namespace
+
+Reducer::Reducer(Kernel& kernel, const Stage& stage, const LoopReduction& reduction)
+    : kernel_(kernel), ir_(kernel.ir), reduction_(reduction), type_(stage.body.type(reduction.value)), has_index_(is_arg(reduction.op)) {}
+
+Partial Reducer::identity(unsigned lanes, llvm::Type* index_type) {
+  Value* value = ir_.constant(type_, identity_bits(reduction_.op, type_), lanes);
+  if (!has_index_) return {value, nullptr};
+  llvm::APInt none = llvm::APInt::getSignedMaxValue(index_type->getIntegerBitWidth());  // after every real index
+  return {value, ir_.splat(llvm::ConstantInt::get(index_type, none), lanes)};
+}
+
+Partial Reducer::element(Body& body, const Chunk& chunk, Value* segment_begin) {
+  llvm::Type* i32 = ir_.b.getInt32Ty();
+  Partial found{body.value(reduction_.value), nullptr};
+  if (has_index_) {
+    Value* first = ir_.b.CreateTrunc(ir_.b.CreateSub(chunk.position, segment_begin), i32);
+    found.index = ir_.b.CreateAdd(ir_.splat(first, chunk.lanes), ir_.iota(i32, chunk.lanes));
+  }
+  if (!chunk.mask) return found;
+  Partial none = identity(chunk.lanes, i32);
+  found.value = ir_.b.CreateSelect(chunk.mask, found.value, none.value);
+  if (has_index_) found.index = ir_.b.CreateSelect(chunk.mask, found.index, none.index);
+  return found;
+}
+
+Partial Reducer::element_of_column(Body& body, unsigned lanes, Value* index) {
+  Value* value = body.value(reduction_.value);
+  return {value, has_index_ ? ir_.splat(ir_.b.CreateTrunc(index, ir_.b.getInt32Ty()), lanes) : nullptr};
+}
+
+Partial Reducer::combine(Partial a, Partial b, unsigned lanes) {
+  if (has_index_) return combine_with_index(a, b);
+  ScalarNode node{combining_op(reduction_.op), type_};
+  return {emit_scalar(ir_, node, a.value, b.value, nullptr, kernel_.lanes(lanes)), nullptr};
+}
+
+// NaN beats everything, then the better value, then the lower index: so the order of combining does not matter.
+Partial Reducer::combine_with_index(Partial a, Partial b) {
+  ScalarNode better{prefers_large(reduction_.op) ? ScalarOp::gt : ScalarOp::lt, DType::b8, 0, 0, 0, static_cast<uint64_t>(type_)};
+  ScalarNode same{ScalarOp::eq, DType::b8, 0, 0, 0, static_cast<uint64_t>(type_)};
+  Value* take = emit_scalar(ir_, better, b.value, a.value, nullptr, {});
+  Value* tie = emit_scalar(ir_, same, a.value, b.value, nullptr, {});
+  if (is_float(type_)) {
+    Value *a_nan = ir_.b.CreateFCmpUNO(a.value, a.value), *b_nan = ir_.b.CreateFCmpUNO(b.value, b.value);
+    take = ir_.b.CreateOr(take, ir_.b.CreateAnd(b_nan, ir_.b.CreateNot(a_nan)));
+    tie = ir_.b.CreateOr(tie, ir_.b.CreateAnd(a_nan, b_nan));
+  }
+  take = ir_.b.CreateOr(take, ir_.b.CreateAnd(tie, ir_.b.CreateICmpSLT(b.index, a.index)));
+  return {ir_.b.CreateSelect(take, b.value, a.value), ir_.b.CreateSelect(take, b.index, a.index)};
+}
+
+Partial Reducer::tree(std::vector<Partial> vectors, unsigned lanes) {
+  for (size_t half = vectors.size() / 2; half > 0; half /= 2)
+    for (size_t i = 0; i < half; ++i) vectors[i] = combine(vectors[i], vectors[i + half], lanes);
+  Partial result = vectors[0];
+  for (unsigned half = lanes / 2; half > 0; half /= 2) {
+    Partial low{half_of(ir_, result.value, 0, half), half_of(ir_, result.index, 0, half)};
+    Partial high{half_of(ir_, result.value, half, half), half_of(ir_, result.index, half, half)};
+    result = combine(low, high, half);
+  }
+  return result;
+}
+
+Partial Reducer::in_row(Partial segment, Value* segment_begin) {
+  if (has_index_) {
+    llvm::Type* wide = segment.index->getType()->getWithNewType(ir_.b.getInt64Ty());
+    auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(wide);
+    Value* begin = ir_.splat(segment_begin, vector ? vector->getNumElements() : 1);
+    segment.index = ir_.b.CreateAdd(ir_.b.CreateSExt(segment.index, wide), begin);
+  }
+  return segment;
+}
+
+// --- storage of accumulators
+
+AccumulatorArray::AccumulatorArray(Kernel& kernel, Reducer& reducer, unsigned elements)
+    : ir_(kernel.ir), type_(reducer.type()), values_(ir_.array(ir_.storage_type(type_), elements, "accumulators")) {
+  if (reducer.has_index()) indices_ = ir_.array(ir_.b.getInt32Ty(), elements, "indices");
+}
+
+Partial AccumulatorArray::load(Value* first, unsigned lanes) {
+  llvm::Type *element = ir_.storage_type(type_), *i32 = ir_.b.getInt32Ty();
+  auto vector = [&](llvm::Type* t, Value* base) {
+    llvm::Align align(t->getScalarSizeInBits() / 8);
+    return ir_.b.CreateAlignedLoad(ir_.vector(t, lanes), ir_.b.CreateGEP(t, base, first), align);
+  };
+  return {widen(ir_, type_, vector(element, values_), lanes), indices_ ? vector(i32, indices_) : nullptr};
+}
+
+void AccumulatorArray::store(Value* first, unsigned lanes, Partial partial) {
+  auto put = [&](llvm::Type* t, Value* base, Value* value) {
+    llvm::Align align(t->getScalarSizeInBits() / 8);
+    ir_.b.CreateAlignedStore(value, ir_.b.CreateGEP(t, base, first), align);
+  };
+  put(ir_.storage_type(type_), values_, narrow(ir_, type_, partial.value, lanes));
+  if (indices_) put(ir_.b.getInt32Ty(), indices_, partial.index);
+}
+
+PartialVar partial_var(Ir& ir, Partial initial) {
+  return {ir.var(initial.value, "accumulator"), initial.index ? ir.var(initial.index, "index") : Var{}};
+}
+
+Partial get(Ir& ir, PartialVar var) { return {ir.get(var.value), var.index.slot ? ir.get(var.index) : nullptr}; }
+
+void set(Ir& ir, PartialVar var, Partial partial) {
+  ir.set(var.value, partial.value);
+  if (var.index.slot) ir.set(var.index, partial.index);
+}
+
+}  // namespace escapement

@@ -1,0 +1,63 @@
+// Reductions in the canonical order of trace/reduce_order.h: its 32 lanes are 32 / L vectors of L lanes (row schedule), or 32 vectors
+// on the stack (column schedule).
+#pragma once
+
+#include "jit/llvm/kernel.h"
+#include "trace/reduce_order.h"
+
+namespace escapement {
+
+// An intermediate result. `index` only for argmax and argmin: where in the row (or, 32 bits wide, in the segment) the value stood.
+struct Partial {
+  Value* value = nullptr;
+  Value* index = nullptr;
+};
+
+// One reduction's arithmetic, on any number of lanes.
+class Reducer {
+ public:
+  Reducer(Kernel& kernel, const Stage& stage, const LoopReduction& reduction);
+
+  DType type() const { return type_; }
+  bool has_index() const { return has_index_; }
+  uint32_t row_value() const { return reduction_.row_value; }
+  Partial identity(unsigned lanes, llvm::Type* index_type);
+  Partial element(Body& body, const Chunk& chunk, Value* segment_begin);   // along a row; unused lanes: identity
+  Partial element_of_column(Body& body, unsigned lanes, Value* index);     // all lanes stand at `index` of the segment
+  Partial combine(Partial a, Partial b, unsigned lanes);                   // a stands before b
+  Partial tree(std::vector<Partial> vectors, unsigned lanes);              // all 32 accumulators, L a vector, to one scalar
+  Partial in_row(Partial segment, Value* segment_begin);                   // index within the segment -> within the row
+  Value* result(Partial total) { return has_index_ ? total.index : total.value; }
+
+ private:
+  Partial combine_with_index(Partial a, Partial b);
+
+  Kernel& kernel_;
+  Ir& ir_;
+  const LoopReduction& reduction_;
+  DType type_;
+  bool has_index_;
+};
+
+// The 32 accumulators of one reduction, each `width` elements wide, as an array on the stack.
+class AccumulatorArray {
+ public:
+  AccumulatorArray(Kernel& kernel, Reducer& reducer, unsigned elements);
+  Partial load(Value* first, unsigned lanes);       // elements first, first + 1, ...
+  void store(Value* first, unsigned lanes, Partial partial);
+
+ private:
+  Ir& ir_;
+  DType type_;
+  Value *values_, *indices_ = nullptr;
+};
+
+// A pair of variables.
+struct PartialVar {
+  Var value, index;
+};
+PartialVar partial_var(Ir& ir, Partial initial);
+Partial get(Ir& ir, PartialVar var);
+void set(Ir& ir, PartialVar var, Partial partial);
+
+}  // namespace escapement

@@ -1,0 +1,113 @@
+// See row_reduction.h. A small body is emitted 32 / L times for the main loop, which keeps all accumulators in registers; a large
+// one once, with the accumulators in memory, where their latency hides behind the body. Tails use the array form in both cases.
+#include "jit/llvm/row_reduction.h"
+
+namespace escapement {
+
+namespace {
+constexpr unsigned kRegistersBelow = 24;  // nodes
+}
+
+RowReduction::RowReduction(Kernel& kernel, Body& body, bool contiguous)
+    : kernel_(kernel), ir_(kernel.ir), body_(body), lanes_(body.lanes()), contiguous_(contiguous),
+      in_registers_(contiguous && body.size() < kRegistersBelow && body.stage().reductions.size() <= 2) {
+  llvm::Type *i32 = ir_.b.getInt32Ty(), *i64 = ir_.b.getInt64Ty();
+  for (const LoopReduction& r : body.stage().reductions) reducers_.emplace_back(kernel, body.stage(), r);
+  for (Reducer& r : reducers_) {
+    arrays_.emplace_back(kernel, r, kReduceLanes);
+    totals_.push_back(partial_var(ir_, r.identity(1, i64)));
+    registers_.emplace_back();
+    for (unsigned v = 0; v < vectors(); ++v) registers_.back().push_back(partial_var(ir_, r.identity(lanes_, i32)));
+  }
+}
+
+void RowReduction::reset() {
+  for (size_t r = 0; r < reducers_.size(); ++r) set(ir_, totals_[r], reducers_[r].identity(1, ir_.b.getInt64Ty()));
+}
+
+void RowReduction::add(size_t reduction, Partial partial) {
+  set(ir_, totals_[reduction], reducers_[reduction].combine(get(ir_, totals_[reduction]), partial, 1));
+}
+
+void RowReduction::write_results(std::vector<Value*>& row_values) {
+  for (size_t r = 0; r < reducers_.size(); ++r)
+    row_values[reducers_[r].row_value()] = reducers_[r].result(get(ir_, totals_[r]));
+}
+
+void RowReduction::add_all(Value* length, llvm::function_ref<void(const Chunk&)> prepare) {
+  ir_.loop("segment", ir_.i64(0), length, kReduceSegment, [&](Value* begin) {
+    Value* end = ir_.min(ir_.b.CreateAdd(begin, ir_.i64(kReduceSegment)), length);
+    std::vector<Partial> parts = segment(begin, end, prepare);
+    for (size_t r = 0; r < parts.size(); ++r) add(r, parts[r]);
+  });
+}
+
+// --- one segment
+
+std::vector<Partial> RowReduction::segment(Value* begin, Value* end, llvm::function_ref<void(const Chunk&)> prepare) {
+  llvm::Type* i32 = ir_.b.getInt32Ty();
+  for (size_t r = 0; r < reducers_.size(); ++r)
+    for (PartialVar v : registers_[r]) set(ir_, v, reducers_[r].identity(lanes_, i32));
+  Value* length = ir_.b.CreateSub(end, begin);
+  auto whole = [&](unsigned step) { return ir_.b.CreateAdd(begin, ir_.b.CreateAnd(length, ir_.i64(-int64_t{step}))); };
+  if (in_registers_) {
+    Value* main_end = whole(kReduceLanes);
+    main_in_registers(begin, main_end);
+    ir_.if_then(ir_.b.CreateICmpSLT(main_end, end), [&] {
+      registers_to_arrays();
+      accumulate(main_end, end, begin, true, prepare);
+      arrays_to_registers();
+    });
+  } else {
+    registers_to_arrays();
+    Value* main_end = contiguous_ ? whole(lanes_) : begin;
+    if (contiguous_) accumulate(begin, main_end, begin, false, prepare);
+    accumulate(main_end, end, begin, true, prepare);
+    arrays_to_registers();
+  }
+  std::vector<Partial> results;
+  for (size_t r = 0; r < reducers_.size(); ++r) {
+    std::vector<Partial> accumulators;
+    for (PartialVar v : registers_[r]) accumulators.push_back(get(ir_, v));
+    results.push_back(reducers_[r].in_row(reducers_[r].tree(accumulators, lanes_), begin));
+  }
+  return results;
+}
+
+void RowReduction::main_in_registers(Value* begin, Value* end) {
+  ir_.loop("main", begin, end, kReduceLanes, [&](Value* i) {
+    for (unsigned v = 0; v < vectors(); ++v) {
+      Chunk chunk = full_chunk(ir_.b.CreateAdd(i, ir_.i64(v * lanes_)), lanes_);
+      body_.begin(chunk);
+      for (size_t r = 0; r < reducers_.size(); ++r)
+        set(ir_, registers_[r][v], reducers_[r].combine(get(ir_, registers_[r][v]), reducers_[r].element(body_, chunk, begin), lanes_));
+      body_.store();
+    }
+  });
+}
+
+void RowReduction::accumulate(Value* from, Value* to, Value* segment_begin, bool masked, llvm::function_ref<void(const Chunk&)> prepare) {
+  ir_.loop(masked ? "tail" : "main", from, to, lanes_, [&](Value* i) {
+    Chunk chunk = masked ? masked_chunk(ir_, i, to, lanes_) : full_chunk(i, lanes_);
+    if (prepare) prepare(chunk);
+    body_.begin(chunk);
+    Value* slot = ir_.b.CreateAnd(ir_.b.CreateSub(i, segment_begin), ir_.i64(kReduceLanes - 1));
+    for (size_t r = 0; r < reducers_.size(); ++r) {
+      Partial sum = reducers_[r].combine(arrays_[r].load(slot, lanes_), reducers_[r].element(body_, chunk, segment_begin), lanes_);
+      arrays_[r].store(slot, lanes_, sum);
+    }
+    body_.store();
+  });
+}
+
+void RowReduction::registers_to_arrays() {
+  for (size_t r = 0; r < reducers_.size(); ++r)
+    for (unsigned v = 0; v < vectors(); ++v) arrays_[r].store(ir_.i64(v * lanes_), lanes_, get(ir_, registers_[r][v]));
+}
+
+void RowReduction::arrays_to_registers() {
+  for (size_t r = 0; r < reducers_.size(); ++r)
+    for (unsigned v = 0; v < vectors(); ++v) set(ir_, registers_[r][v], arrays_[r].load(ir_.i64(v * lanes_), lanes_));
+}
+
+}  // namespace escapement

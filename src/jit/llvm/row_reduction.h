@@ -1,0 +1,40 @@
+// An element stage with reductions, along one row: its segments and how they combine. Used by all variants of the row schedule.
+#pragma once
+
+#include <memory>
+
+#include "jit/llvm/reducer.h"
+
+namespace escapement {
+
+class RowReduction {
+ public:
+  // `prepare` is called before each masked chunk (general variant: lists the addresses of its elements); may be empty.
+  RowReduction(Kernel& kernel, Body& body, bool contiguous);
+
+  void reset();                                      // totals of a row that has no elements
+  void add_all(Value* length, llvm::function_ref<void(const Chunk&)> prepare);   // every segment of [0, length)
+  std::vector<Partial> segment(Value* begin, Value* end, llvm::function_ref<void(const Chunk&)> prepare);
+  void add(size_t reduction, Partial partial);       // the next segment's result, index within the row
+  void write_results(std::vector<Value*>& row_values);
+  std::vector<Reducer>& reducers() { return reducers_; }
+
+ private:
+  void accumulate(Value* from, Value* to, Value* segment_begin, bool masked, llvm::function_ref<void(const Chunk&)> prepare);
+  void main_in_registers(Value* begin, Value* end);
+  void registers_to_arrays();
+  void arrays_to_registers();
+  unsigned vectors() const { return kReduceLanes / lanes_; }
+
+  Kernel& kernel_;
+  Ir& ir_;
+  Body& body_;
+  unsigned lanes_;
+  bool contiguous_, in_registers_;
+  std::vector<Reducer> reducers_;
+  std::vector<AccumulatorArray> arrays_;                 // per reduction
+  std::vector<std::vector<PartialVar>> registers_;       // per reduction, per vector of lanes
+  std::vector<PartialVar> totals_;
+};
+
+}  // namespace escapement

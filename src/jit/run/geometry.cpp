@@ -1,0 +1,131 @@
+// Merging of axes and the choice between fast and general: see launch.h.
+#include <algorithm>
+#include <numeric>
+
+#include "jit/run/launch.h"
+
+namespace escapement {
+namespace {
+
+class Axes {
+ public:
+  Axes(const LoopNest& nest, Geometry& geometry)
+      : nest_(nest), geometry_(geometry), columns_(nest.axes.size() + 1) {}
+
+  int64_t& extent(size_t axis) { return geometry_.extents[axis]; }
+  int64_t& stride(size_t param, size_t axis) { return geometry_.strides[param * columns_ + axis]; }
+  size_t params() const { return nest_.params.size(); }
+
+  bool may_merge(size_t outer, size_t inner) const {
+    const LoopAxis &a = nest_.axes[outer], &b = nest_.axes[inner];
+    // The column nest's vector axis is alone: the axes outside it run around the reduced ones.
+    const bool alone = nest_.schedule == Schedule::column && inner + 1 == nest_.axes.size();
+    return a.reduced == b.reduced && !a.indexed && !b.indexed && !alone;
+  }
+
+  bool consistent(size_t outer, size_t inner) {
+    for (size_t p = 0; p < params(); ++p) {
+      if (stride(p, outer) != stride(p, inner) * extent(inner)) return false;
+    }
+    return true;
+  }
+
+  // `inner` takes over the points of `outer`.
+  void merge(size_t outer, size_t inner) {
+    if (extent(inner) == 1) {
+      for (size_t p = 0; p < params(); ++p) stride(p, inner) = stride(p, outer);
+    }
+    extent(inner) *= extent(outer);
+    extent(outer) = 1;
+    for (size_t p = 0; p < params(); ++p) stride(p, outer) = 0;
+  }
+
+  void swap(size_t a, size_t b) {
+    std::swap(extent(a), extent(b));
+    for (size_t p = 0; p < params(); ++p) std::swap(stride(p, a), stride(p, b));
+  }
+
+ private:
+  const LoopNest& nest_;
+  Geometry& geometry_;
+  size_t columns_;
+};
+
+int64_t expected_stride(const LoopParam& param) { return param.inner == InnerStride::unit ? size_of(param.dtype) : 0; }
+
+// The axis that the vector runs along, or none.
+size_t vector_axis(const LoopNest& nest) { return nest.axes.empty() ? SIZE_MAX : nest.axes.size() - 1; }
+
+size_t first_written(const LoopNest& nest) {
+  const auto it = std::find_if(nest.params.begin(), nest.params.end(), [](const LoopParam& p) { return p.written; });
+  return static_cast<size_t>(it - nest.params.begin());
+}
+
+}  // namespace
+
+void order_axes(const LoopNest& nest, Geometry& geometry) {
+  const auto indexed = [](const LoopAxis& axis) { return axis.indexed; };
+  if (nest.schedule != Schedule::map || nest.axes.size() < 2) return;
+  if (std::any_of(nest.axes.begin(), nest.axes.end(), indexed)) return;
+  const size_t written = first_written(nest);
+  if (written == nest.params.size()) return;
+  Axes axes(nest, geometry);
+  // Insertion sort, stable, few axes: a larger stride goes outwards; axes of extent 1 have no say.
+  for (size_t i = 1; i < nest.axes.size(); ++i) {
+    for (size_t j = i; j > 0; --j) {
+      const bool matters = axes.extent(j) != 1 && axes.extent(j - 1) != 1;
+      if (!matters ? axes.extent(j) != 1 || axes.extent(j - 1) == 1
+                   : axes.stride(written, j - 1) >= axes.stride(written, j)) break;
+      axes.swap(j - 1, j);
+    }
+  }
+}
+
+namespace {
+
+// Nothing to reduce: one empty axis says it as well as several.
+void flatten_empty_reduction(const LoopNest& nest, Geometry& geometry) {
+  size_t last = 0;
+  bool empty = false;
+  for (size_t axis = 0; axis < nest.axes.size(); ++axis) {
+    if (!nest.axes[axis].reduced) continue;
+    empty |= geometry.extents[axis] == 0;
+    last = axis;
+  }
+  for (size_t axis = 0; empty && axis <= last; ++axis) {
+    if (nest.axes[axis].reduced) geometry.extents[axis] = axis == last ? 0 : 1;
+  }
+}
+
+}  // namespace
+
+void merge_axes(const LoopNest& nest, Geometry& geometry) {
+  flatten_empty_reduction(nest, geometry);
+  Axes axes(nest, geometry);
+  for (size_t inner = nest.axes.size(); inner-- > 1;) {
+    for (size_t outer = inner; outer-- > 0;) {
+      if (axes.extent(outer) == 1) continue;  // nothing to take over; look further out
+      if (!axes.may_merge(outer, inner)) break;
+      if (axes.extent(inner) != 1 && !axes.consistent(outer, inner)) break;
+      axes.merge(outer, inner);
+    }
+  }
+  const size_t vector = vector_axis(nest);
+  if (vector == SIZE_MAX || axes.extent(vector) > 1) return;
+  for (size_t p = 0; p < nest.params.size(); ++p) axes.stride(p, vector) = expected_stride(nest.params[p]);
+}
+
+bool is_fast(const LoopNest& nest, const Geometry& geometry) {
+  const size_t columns = nest.axes.size() + 1, vector = vector_axis(nest);
+  if (vector == SIZE_MAX) return false;
+  for (size_t p = 0; p < nest.params.size(); ++p) {
+    if (geometry.strides[p * columns + vector] != expected_stride(nest.params[p])) return false;
+  }
+  if (nest.schedule != Schedule::row) return true;
+  for (size_t axis = 0; axis < vector; ++axis) {
+    if (nest.axes[axis].reduced && geometry.extents[axis] != 1) return false;
+  }
+  return true;
+}
+
+}  // namespace escapement

@@ -1,0 +1,26 @@
+// A kernel as the run time sees it: code for each variant, made at first need. Implemented in jit/ (LLVM behind a cache) and by
+// the loop interpreter (loop_interpreter.h) for tests and for hosts where no code may be generated.
+#pragma once
+
+#include "kernels/loops.h"
+
+namespace escapement {
+
+enum class Variant : uint8_t {
+  fast,     // every parameter has its expected inner stride; row: the reduced axes are one axis
+  general,  // any strides
+  partial,  // row with one reducing stage first: segments [inner_begin, inner_end) of rows [outer_begin, outer_end) to args.scratch
+  finish,   // row: combines the partial results of rows [outer_begin, outer_end) (inner_end = number of segments), runs later stages
+};
+
+class KernelCode {
+ public:
+  virtual ~KernelCode() = default;
+  virtual const LoopNest& nest() const = 0;
+  virtual bool has(Variant variant) const = 0;             // partial and finish exist for some nests only
+  virtual KernelFunction function(Variant variant) = 0;    // compiles at first call; thread safe; null: use `run`
+  virtual void run(Variant variant, const KernelArgs& args, int64_t outer_begin, int64_t outer_end, int64_t inner_begin,
+                   int64_t inner_end) = 0;
+};
+
+}  // namespace escapement

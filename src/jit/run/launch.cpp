@@ -1,0 +1,230 @@
+// See launch.h. Geometry (merging, variants) stands in geometry.cpp.
+#include "jit/run/launch.h"
+
+#include <algorithm>
+
+#include "jit/run/split.h"
+#include "support/error.h"
+
+namespace escapement {
+namespace {
+
+// Below this much work (bytes moved or arithmetic worth as much) waking another thread costs more than it brings: a fork and join of
+// torch's pool takes 1.6 us, in which one core moves about 150 KiB.
+constexpr int64_t kSerialCost = 384 << 10;
+constexpr int64_t kChunkCost = 96 << 10;   // a chunk is not smaller than this
+constexpr int64_t kChunksPerThread = 4;    // so that a thread that is slow or late holds up little
+constexpr int64_t kInnerGrain = 1024;      // elements: chunks of the vector axis stay whole vectors and cache lines
+
+int64_t cost_of(const LoopNest& nest) {
+  int64_t cost = 0;
+  for (const LoopParam& param : nest.params) {
+    if (param.inner == InnerStride::unit) cost += size_of(param.dtype);
+  }
+  // One vector instruction for 64 bytes takes about the time in which a core moves two bytes per element.
+  for (const Stage& stage : nest.stages) {
+    if (stage.kind == Stage::Kind::each_element) cost += static_cast<int64_t>(stage.body.nodes().size());
+  }
+  return std::max<int64_t>(cost, 1);
+}
+
+LaunchRecipe::Scalar scalar_of(const Number& number, DType type, ShapeProgram& shapes) {
+  LaunchRecipe::Scalar scalar;
+  scalar.type = type;
+  switch (number.kind) {
+    case Number::Kind::dim: scalar.slot = shapes.add(number.dim); break;
+    case Number::Kind::real: scalar.bits = to_bits(number.real, type); break;
+    case Number::Kind::integer:
+    case Number::Kind::boolean: scalar.bits = to_bits(number.integer, type); break;
+    case Number::Kind::none: break;
+  }
+  return scalar;
+}
+
+bool has_gather(const LoopNest& nest) {
+  for (const Stage& stage : nest.stages) {
+    for (const LoopInput& input : stage.inputs) {
+      if (input.kind == LoopInput::Kind::gather) return true;
+    }
+  }
+  return false;
+}
+
+struct Extent {
+  int64_t parallel = 1, reduced = 1, vector = 1;  // vector: map and column only, not counted in parallel
+};
+
+Extent count_points(const LoopNest& nest, const Geometry& geometry) {
+  Extent extent;
+  for (size_t axis = 0; axis < nest.axes.size(); ++axis) {
+    const bool vector = nest.schedule != Schedule::row && axis + 1 == nest.axes.size();
+    int64_t& target = vector ? extent.vector : nest.axes[axis].reduced ? extent.reduced : extent.parallel;
+    target *= geometry.extents[axis];
+  }
+  return extent;
+}
+
+// Chunks of [0, count) of about `wanted` pieces, each a multiple of `grain`.
+int64_t step_for(int64_t count, int64_t wanted, int64_t grain) {
+  const int64_t step = (count + wanted - 1) / std::max<int64_t>(wanted, 1);
+  return std::max<int64_t>((step + grain - 1) / grain * grain, 1);
+}
+
+int64_t chunks_of(int64_t count, int64_t step) { return (count + step - 1) / step; }
+
+void cut(const LoopNest& nest, int64_t cost, int threads, Launch& launch) {
+  launch.outer_step = std::max<int64_t>(launch.outer, 1);
+  launch.inner_step = std::max<int64_t>(launch.inner, 1);
+  launch.threads = cost < kSerialCost ? 1 : threads;
+  if (launch.threads > 1) {
+    const int64_t wanted = std::clamp<int64_t>(cost / kChunkCost, 1, kChunksPerThread * threads);
+    launch.outer_step = step_for(launch.outer, wanted, 1);
+    const int64_t outer_chunks = chunks_of(launch.outer, launch.outer_step);
+    if (nest.schedule != Schedule::row && outer_chunks * 2 <= wanted) {
+      launch.inner_step = step_for(launch.inner, wanted / outer_chunks, kInnerGrain);
+    }
+  }
+  launch.outer_chunks = chunks_of(launch.outer, launch.outer_step);
+  launch.inner_chunks = nest.schedule == Schedule::row ? 1 : chunks_of(launch.inner, launch.inner_step);
+}
+
+void load_geometry(const LaunchRecipe& recipe, std::span<const int64_t> table, Geometry& geometry) {
+  const size_t axes = recipe.extents.size(), columns = axes + 1;
+  for (size_t axis = 0; axis < axes; ++axis) geometry.extents[axis] = table[recipe.extents[axis]];
+  for (size_t p = 0; p < recipe.operands.size(); ++p) {
+    const LaunchRecipe::Operand& operand = recipe.operands[p];
+    for (size_t axis = 0; axis < axes; ++axis) {
+      geometry.strides[p * columns + axis] = table[recipe.strides[p * axes + axis]] * operand.element;
+    }
+    geometry.strides[p * columns + axes] =
+        operand.gathered == LaunchRecipe::kNoSlot ? 0 : table[operand.gathered] * operand.element;
+  }
+}
+
+// Axes in the parameters' own order where that makes the kernel fast, else as the nest has them.
+void arrange(const LoopNest& nest, Geometry& geometry, Variant& variant) {
+  Geometry ordered = geometry;
+  merge_axes(nest, geometry);
+  variant = Variant::fast;
+  if (is_fast(nest, geometry)) return;
+  order_axes(nest, ordered);
+  merge_axes(nest, ordered);
+  if (is_fast(nest, ordered)) {
+    geometry = std::move(ordered);
+  } else {
+    variant = Variant::general;
+  }
+}
+
+KernelArgs arguments(Launch& launch, int64_t* failure) {
+  return {launch.data.data(),    launch.geometry.extents.data(), launch.geometry.strides.data(),
+          launch.scalars.data(), failure,                        launch.scratch.data()};
+}
+
+void call(const LaunchRecipe& recipe, Variant variant, KernelFunction function, const KernelArgs& args, int64_t ob, int64_t oe,
+          int64_t ib, int64_t ie) {
+  if (function != nullptr) {
+    function(&args, ob, oe, ib, ie);
+  } else {
+    recipe.code->run(variant, args, ob, oe, ib, ie);
+  }
+}
+
+// Chunk number to ranges: neighbours along the vector axis first, since they share rows.
+void run_grid(const LaunchRecipe& recipe, const Launch& launch, Variant variant, const KernelArgs& args, const ParallelHost& host) {
+  const auto chunk = [&](int64_t number) {
+    const int64_t ob = number / launch.inner_chunks * launch.outer_step, ib = number % launch.inner_chunks * launch.inner_step;
+    call(recipe, variant, launch.function, args, ob, std::min(ob + launch.outer_step, launch.outer), ib,
+         std::min(ib + launch.inner_step, launch.inner));
+  };
+  run_chunks(host, launch.threads, launch.outer_chunks * launch.inner_chunks, chunk);
+}
+
+}  // namespace
+
+LaunchRecipe make_recipe(const KernelStep& step, KernelCode& code, ShapeProgram& shapes) {
+  const LoopNest& nest = code.nest();
+  ESCAPEMENT_CHECK(step.extents.size() == nest.axes.size() && step.operands.size() == nest.params.size() &&
+                       step.scalars.size() == nest.scalars.size(), "a kernel step does not fit its nest");
+  LaunchRecipe recipe;
+  recipe.code = &code;
+  for (const Dim extent : step.extents) recipe.extents.push_back(shapes.add(extent));
+  for (const KernelOperand& operand : step.operands) {
+    ESCAPEMENT_CHECK(operand.strides.size() == nest.axes.size(), "an operand has one stride per axis");
+    LaunchRecipe::Operand compiled{operand.buffer, size_of(operand.dtype), shapes.add(operand.offset)};
+    if (operand.gathered) compiled.gathered = shapes.add(operand.gathered);
+    for (const Dim stride : operand.strides) recipe.strides.push_back(shapes.add(stride));
+    recipe.operands.push_back(compiled);
+  }
+  for (size_t i = 0; i < step.scalars.size(); ++i) {
+    recipe.scalars.push_back(scalar_of(step.scalars[i], nest.scalars[i], shapes));
+  }
+  recipe.cost_per_element = cost_of(nest);
+  recipe.reads_positions = has_gather(nest);
+  return recipe;
+}
+
+void settle_level(LaunchRecipe& recipe, const ShapeProgram& shapes) {
+  const auto take = [&](uint32_t slot) {
+    if (slot != LaunchRecipe::kNoSlot) recipe.level = std::max(recipe.level, shapes.level(slot));
+  };
+  for (const Slot slot : recipe.extents) take(slot);
+  for (const Slot slot : recipe.strides) take(slot);
+  for (const auto& operand : recipe.operands) take(operand.offset), take(operand.gathered);
+  for (const auto& scalar : recipe.scalars) take(scalar.slot);
+}
+
+Launch new_launch(const LaunchRecipe& recipe) {
+  Launch launch;
+  const size_t axes = recipe.extents.size(), params = recipe.operands.size();
+  launch.geometry.extents.resize(axes);
+  launch.geometry.strides.resize(params * (axes + 1));
+  launch.offsets.resize(params);
+  launch.data.resize(params);
+  launch.scalars.resize(recipe.scalars.size());
+  return launch;
+}
+
+void prepare(const LaunchRecipe& recipe, std::span<const int64_t> table, int threads, Launch& launch) {
+  const LoopNest& nest = recipe.code->nest();
+  load_geometry(recipe, table, launch.geometry);
+  for (size_t p = 0; p < recipe.operands.size(); ++p) {
+    launch.offsets[p] = table[recipe.operands[p].offset] * recipe.operands[p].element;
+  }
+  for (size_t i = 0; i < recipe.scalars.size(); ++i) {
+    const LaunchRecipe::Scalar& scalar = recipe.scalars[i];
+    launch.scalars[i] = scalar.slot == LaunchRecipe::kNoSlot ? scalar.bits : to_bits(table[scalar.slot], scalar.type);
+  }
+  arrange(nest, launch.geometry, launch.variant);
+  const Extent points = count_points(nest, launch.geometry);
+  launch.outer = points.parallel;
+  launch.inner = nest.schedule == Schedule::row ? 1 : points.vector;
+  launch.empty = points.parallel == 0 || points.vector == 0;
+  launch.segments = 0;
+  if (launch.empty) return;
+  const int64_t elements = points.parallel * points.reduced * points.vector;  // checked where the sizes were multiplied
+  int64_t cost = 0;
+  if (__builtin_mul_overflow(elements, recipe.cost_per_element, &cost)) cost = INT64_MAX;
+  cut(nest, cost, threads, launch);
+  if (launch.threads > 1) plan_split(recipe, points.reduced, launch);
+  if (launch.segments == 0) launch.function = recipe.code->function(launch.variant);
+}
+
+int64_t run(const LaunchRecipe& recipe, Launch& launch, std::span<void* const> bases, const ParallelHost& host) {
+  if (launch.empty) return 0;
+  for (size_t p = 0; p < recipe.operands.size(); ++p) {
+    launch.data[p] = static_cast<std::byte*>(bases[recipe.operands[p].buffer]) + launch.offsets[p];
+  }
+  int64_t failure = 0;
+  const KernelArgs args = arguments(launch, &failure);
+  if (launch.segments > 0) {
+    run_split(recipe, launch, args, host);
+  } else if (launch.outer_chunks * launch.inner_chunks == 1) {
+    call(recipe, launch.variant, launch.function, args, 0, launch.outer, 0, launch.inner);
+  } else {
+    run_grid(recipe, launch, launch.variant, args, host);
+  }
+  return failure;
+}
+
+}  // namespace escapement

@@ -1,0 +1,82 @@
+// Launch: one kernel step made ready for one set of shapes. Prepared when a shape changes, then only pointers change per call.
+//
+// What is decided here, and nowhere else: which axes merge, which variant runs, how the work is cut. All of it is a function of
+// the sizes and strides of this call; none of it changes a bit of the results.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "jit/run/kernel_code.h"
+#include "jit/run/parallel.h"
+#include "jit/run/shape_program.h"
+#include "kernels/plan.h"
+
+namespace escapement {
+
+// Where the values of a kernel step stand in the table of the shape program. Immutable, one per KernelStep.
+struct LaunchRecipe {
+  struct Operand {
+    uint32_t buffer = 0;
+    int64_t element = 1;           // bytes
+    Slot offset = 0;               // elements
+    uint32_t gathered = kNoSlot;   // slot of the gathered axis's stride
+  };
+  struct Scalar {
+    uint64_t bits = 0;
+    uint32_t slot = kNoSlot;       // else: the bits of this dim
+    DType type = DType::i64;
+  };
+  static constexpr uint32_t kNoSlot = 0xffffffffu;
+
+  KernelCode* code = nullptr;
+  std::vector<Slot> extents;       // per axis
+  std::vector<Slot> strides;       // [operand * axes + axis], elements
+  std::vector<Operand> operands;
+  std::vector<Scalar> scalars;
+  int64_t cost_per_element = 1;    // bytes moved and arithmetic, in bytes' worth of time
+  bool reads_positions = false;    // a gather can fail
+  uint32_t level = 0;              // of the shape program: when all slots are known
+};
+
+LaunchRecipe make_recipe(const KernelStep& step, KernelCode& code, ShapeProgram& shapes);
+void settle_level(LaunchRecipe& recipe, const ShapeProgram& shapes);
+
+// Extents and byte strides of a launch; pure data, so that tests can look at the decisions.
+struct Geometry {
+  std::vector<int64_t> extents;
+  std::vector<int64_t> strides;    // [param * (axes + 1) + axis]; last column: the gathered axis
+};
+
+// Axes of map nests in the order of the first written parameter's strides; nothing if an index is read.
+void order_axes(const LoopNest& nest, Geometry& geometry);
+// Adjacent axes of one kind that step through every parameter like one axis become one, on the inner of the two; the other gets
+// extent 1. Axes of extent 1 get the strides that the fast variant expects.
+void merge_axes(const LoopNest& nest, Geometry& geometry);
+bool is_fast(const LoopNest& nest, const Geometry& geometry);
+
+struct Launch {
+  uint64_t epoch = 0;              // of the context's level when this was prepared
+  Variant variant = Variant::general;
+  KernelFunction function = nullptr;
+  bool empty = false;              // nothing to write
+  Geometry geometry;
+  std::vector<int64_t> offsets;    // bytes, per operand
+  std::vector<uint64_t> scalars;
+  std::vector<void*> data;         // set per call
+  int64_t outer = 1, inner = 1;    // the kernel's two ranges
+  int64_t outer_step = 1, inner_step = 1, outer_chunks = 1, inner_chunks = 1;
+  int threads = 1;
+  int64_t segments = 0;            // > 0: split; partial results go to scratch
+  KernelFunction finish = nullptr;
+  std::vector<uint64_t> scratch;
+};
+
+Launch new_launch(const LaunchRecipe& recipe);
+void prepare(const LaunchRecipe& recipe, std::span<const int64_t> table, int threads, Launch& launch);
+
+// Runs a prepared launch; `bases` holds the address of each buffer's root element. Returns the failure word (0: none).
+int64_t run(const LaunchRecipe& recipe, Launch& launch, std::span<void* const> bases, const ParallelHost& host);
+
+}  // namespace escapement

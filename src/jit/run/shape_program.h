@@ -1,0 +1,58 @@
+// Shape program: all sizes of a plan as one flat program from symbol values to a table of int64.
+//
+// Equal subexpressions are computed once. Slots [0, symbols) of the table are the symbols themselves, so a plain symbol costs
+// nothing. Symbols become known in levels: level 0 at entry, then one level for each step of the plan that brings symbols to
+// life; `evaluate(level)` computes what that level makes computable. Arithmetic is checked: an overflow or a division by zero
+// throws UserError, never a wrong number.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "trace/dims.h"
+
+namespace escapement {
+
+using Slot = uint32_t;
+
+class ShapeProgram {
+ public:
+  // `level_of_symbol`: one per symbol of `dims`.
+  ShapeProgram(const DimTable& dims, std::vector<uint32_t> level_of_symbol);
+
+  // --- building
+  Slot add(Dim dim);
+  Slot add_constant(int64_t value);
+  void finish();                       // sorts by level; no `add` of new expressions afterwards
+
+  // --- running
+  uint32_t level(Slot slot) const { return levels_[slot]; }
+  size_t table_size() const { return levels_.size(); }
+  size_t symbol_count() const { return symbols_; }
+  void initialise(std::span<int64_t> table) const;  // writes the constants
+  void evaluate(uint32_t level, std::span<int64_t> table) const;
+
+ private:
+  using Op = DimTable::Step::Op;
+  struct Code {
+    Op op;
+    Slot a, b, result;
+  };
+  Slot emit(Op op, Slot a, Slot b);
+  Slot new_slot(uint32_t level);
+
+  const DimTable* dims_;               // used while building only
+  size_t symbols_;
+  std::vector<uint32_t> levels_;       // per slot
+  std::vector<std::pair<Slot, int64_t>> constants_;
+  std::vector<Code> code_;             // after finish: ascending levels
+  std::vector<uint32_t> begin_of_level_;
+  std::map<Dim, Slot> slot_of_dim_;
+  std::map<int64_t, Slot> slot_of_constant_;
+  std::map<std::tuple<Op, Slot, Slot>, Slot> slot_of_code_;
+};
+
+}  // namespace escapement

@@ -1,0 +1,320 @@
+// From trace to fusion graph: which instructions live, what each depends on. One pass backwards for liveness, one forwards for
+// nodes and edges; memory order is tracked per storage that anything writes at all.
+#include "kernels/graph.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "support/error.h"
+
+namespace escapement {
+namespace {
+
+bool is_node(OpKind kind) { return kind != OpKind::view && kind != OpKind::constant; }
+
+Role role_of(const Instr& instr) {
+  switch (info(instr.op).kind) {
+    case OpKind::pointwise: return Role::pointwise;
+    case OpKind::reduce: return Role::reduce;
+    case OpKind::create: return Role::create;
+    case OpKind::index: return Role::index;
+    case OpKind::combine: return Role::part;
+    case OpKind::effect: return Role::write;
+    case OpKind::contract:
+    case OpKind::call: return Role::call;
+    default: break;
+  }
+  throw InternalError("fusion sees composite op " + std::string(name_of(instr.op)));
+}
+
+// --- which instructions have to run
+class Liveness {
+ public:
+  explicit Liveness(const Trace& trace) : trace_(trace), live_(trace.instrs.size(), false) {}
+
+  std::vector<bool> run() {
+    for (const Output& o : trace_.outputs) {
+      if (o.kind == Output::Kind::value) need(o.value);
+    }
+    for (size_t s = 0; s < trace_.dims.symbol_count(); ++s) {
+      const Source& source = trace_.dims.info(Symbol(static_cast<uint32_t>(s))).source;
+      if (source.value) need(source.value);
+    }
+    for (size_t i = trace_.instrs.size(); i-- > 0;) visit(i);
+    return std::move(live_);
+  }
+
+ private:
+  void visit(size_t i) {
+    const Instr& instr = trace_.instrs[i];
+    if (instr.effect || !instr.writes.empty() || instr.op == Op::write) live_[i] = true;
+    if (!live_[i]) return;
+    for (ValueId v : instr.operands) {
+      if (v) need(v);
+    }
+  }
+  void need(ValueId v) {
+    const Value& value = trace_[v];
+    if (value.definition) live_[value.definition.index] = true;
+    const ValueId root = value.type.root;
+    if (root && root != v && trace_[root].definition) live_[trace_[root].definition.index] = true;
+  }
+
+  const Trace& trace_;
+  std::vector<bool> live_;
+};
+
+// --- nodes and edges
+class GraphMaker {
+ public:
+  explicit GraphMaker(Trace& trace) : trace_(trace), graph_{trace, {}, {}, {}, {}} {}
+
+  FuseGraph run() {
+    const std::vector<bool> live = Liveness(trace_).run();
+    find_written();
+    find_born();
+    graph_.first.assign(trace_.instrs.size(), kNoIndex);
+    graph_.count.assign(trace_.instrs.size(), 0);
+    for (size_t i = 0; i < trace_.instrs.size(); ++i) {
+      if (live[i] && is_node(info(trace_.instrs[i].op).kind)) add_instr(InstrId(static_cast<uint32_t>(i)));
+    }
+    for (const Output& o : trace_.outputs) {
+      if (o.kind == Output::Kind::value) store(o.value);
+    }
+    for (ValueId v : items_) store(v);
+    return std::move(graph_);
+  }
+
+ private:
+  // The accesses to one storage so far. Only storages that are written somewhere are tracked.
+  struct Accesses {
+    std::vector<uint32_t> writers, readers;
+  };
+
+  void find_written() {
+    graph_.written.assign(trace_.storage_count, false);
+    for (const Instr& instr : trace_.instrs) {
+      if (instr.op == Op::write) mark_written(instr.operands[0]);
+      for (uint32_t k : instr.writes) mark_written(instr.operands[k]);
+    }
+  }
+  void mark_written(ValueId v) {
+    const Storage s = trace_.type(v).storage;
+    if (s) graph_.written[s.index] = true;
+  }
+  void find_born() {
+    for (size_t s = 0; s < trace_.dims.symbol_count(); ++s) {
+      const Source& source = trace_.dims.info(Symbol(static_cast<uint32_t>(s))).source;
+      if (!source.value) continue;
+      born_[s] = source.value;
+      if (source.kind == Source::Kind::item) items_.push_back(source.value);
+    }
+  }
+
+  uint32_t new_node(InstrId i, Role role) {
+    Node node;
+    node.instr = i;
+    node.role = role;
+    graph_.nodes.push_back(std::move(node));
+    ++graph_.count[i.index];
+    return static_cast<uint32_t>(graph_.nodes.size() - 1);
+  }
+
+  void add_instr(InstrId i) {
+    const Instr& instr = trace_[i];
+    graph_.first[i.index] = static_cast<uint32_t>(graph_.nodes.size());
+    const Role role = role_of(instr);
+    if (role != Role::part) {
+      add_single(new_node(i, role));
+    } else if (instr.op == Op::pad) {
+      add_pad(i);
+    } else {
+      for (uint32_t k = 0; k < instr.operands.size(); ++k) add_part(i, k);
+    }
+    for (uint32_t n = graph_.first[i.index]; n < graph_.nodes.size(); ++n) finish_node(n);
+    note_accesses(i);
+  }
+
+  void add_single(uint32_t n) {
+    Node& node = graph_.nodes[n];
+    const Instr& instr = trace_[node.instr];
+    if (node.role == Role::reduce) {
+      node.shape = trace_.type(instr.operands[0]).sizes;
+    } else if (node.role == Role::write) {
+      node.shape = trace_.type(instr.operands[0]).sizes;
+    } else if (node.role != Role::call) {
+      node.shape = trace_.type(instr.results[0]).sizes;
+    }
+    for (uint32_t k = 0; k < instr.operands.size(); ++k) add_edges(n, k);
+  }
+
+  void add_part(InstrId i, uint32_t k) {
+    const uint32_t n = new_node(i, Role::part);
+    graph_.nodes[n].part = k;
+    graph_.nodes[n].shape = trace_.type(trace_[i].operands[k]).sizes;
+    add_edges(n, k);
+  }
+
+  void add_pad(InstrId i) {
+    const uint32_t fill = new_node(i, Role::fill);
+    graph_.nodes[fill].shape = trace_.type(trace_[i].results[0]).sizes;
+    add_part(i, 0);
+    Node& inside = graph_.nodes.back();
+    inside.after.push_back(fill);
+    const auto& pairs = trace_[i].attrs.sizes;
+    const Dim zero = trace_.dims.constant(0);
+    if (std::all_of(pairs.begin(), pairs.end(), [&](Dim d) { return trace_.dims.less_equal(zero, d) == Truth::yes; })) return;
+    crop(inside, pairs);
+  }
+
+  // Some amount may be negative: a slice of the operand goes inside.
+  void crop(Node& inside, const std::vector<Dim>& pairs) {
+    DimTable& dims = trace_.dims;
+    const Dim zero = dims.constant(0);
+    inside.crop.assign(inside.shape.size(), zero);
+    for (size_t p = 0; 2 * p < pairs.size(); ++p) {
+      const size_t axis = inside.shape.size() - 1 - p;
+      const Dim cut = dims.add(dims.min(pairs[2 * p], zero), dims.min(pairs[2 * p + 1], zero));
+      inside.shape[axis] = dims.max(dims.add(inside.shape[axis], cut), zero);
+      inside.crop[axis] = dims.max(dims.neg(pairs[2 * p]), zero);
+    }
+    for (Edge& e : inside.inputs) {
+      e.memory = true;
+      e.why = Reason::apart_slice;
+      graph_.nodes[e.producer].must_store = true;
+    }
+  }
+
+  bool reads_memory_only(const Node& node, uint32_t k) const {
+    return node.role == Role::call || (node.role == Role::index && k == 0) || (node.role == Role::write && k == 0);
+  }
+
+  void add_edges(uint32_t n, uint32_t k) {
+    const ValueId v = trace_[graph_.nodes[n].instr].operands[k];
+    if (!v || trace_[v].kind == ValueKind::none) return;
+    const ValueId root = trace_.type(v).root;
+    const InstrId definition = root ? trace_[root].definition : trace_[v].definition;
+    if (!definition) return;
+    const uint32_t first = graph_.first[definition.index], count = graph_.count[definition.index];
+    ESCAPEMENT_CHECK(first != kNoIndex, "an operand's root is defined by a node");
+    const Storage s = trace_.type(v).storage;
+    const bool changed = s && graph_.written[s.index] && accesses_.contains(s.index) && !accesses_[s.index].writers.empty();
+    for (uint32_t p = first; p < first + count; ++p) {
+      Edge e;
+      e.producer = p;
+      e.operand = k;
+      e.value = v;
+      const Role role = graph_.nodes[p].role;
+      e.memory = changed || reads_memory_only(graph_.nodes[n], k) || role == Role::call || role == Role::part || role == Role::fill;
+      e.why = reason_of(graph_.nodes[n], role, changed);
+      if (e.memory) graph_.nodes[p].must_store = true;
+      graph_.nodes[n].inputs.push_back(e);
+    }
+  }
+
+  Reason reason_of(const Node& consumer, Role producer, bool changed) const {
+    if (consumer.role == Role::call || producer == Role::call) return Reason::apart_library_call;
+    if (consumer.role == Role::index) return Reason::apart_indexing;
+    if (changed || consumer.role == Role::write) return Reason::apart_write_order;
+    return Reason::apart_domain;
+  }
+
+  void finish_node(uint32_t n) {
+    Node& node = graph_.nodes[n];
+    const Instr& instr = trace_[node.instr];
+    if (node.role == Role::part || node.role == Role::fill || node.role == Role::write) node.must_store = true;
+    if (node.role == Role::call && instr.effect) {
+      if (last_effect_ != kNoIndex) node.after.push_back(last_effect_);
+      last_effect_ = n;
+    }
+    for (Dim d : node.shape) depend_on_symbols(node, d);
+    for (ValueId v : instr.results) depend_on_type(node, v);
+    for (ValueId v : instr.operands) depend_on_type(node, v);
+    for (Dim d : instr.attrs.sizes) depend_on_symbols(node, d);
+    for (Dim d : {instr.attrs.start, instr.attrs.step, instr.attrs.value.dim, instr.attrs.value2.dim}) depend_on_symbols(node, d);
+    for (const CallArg& arg : instr.attrs.args) {
+      for (const Number& number : arg.numbers) depend_on_symbols(node, number.dim);
+    }
+    order_memory(n);
+  }
+
+  void depend_on_type(Node& node, ValueId v) {
+    if (born_.empty() || !v || trace_[v].kind == ValueKind::none) return;
+    const TensorType& type = trace_.type(v);
+    for (Dim d : type.sizes) depend_on_symbols(node, d);
+    for (Dim d : type.strides) depend_on_symbols(node, d);
+    depend_on_symbols(node, type.offset);
+  }
+
+  // A size that is born at run time exists only once the instruction that bears it has run.
+  void depend_on_symbols(Node& node, Dim d) {
+    if (born_.empty() || !d) return;
+    for (Symbol s : trace_.dims.symbols(d)) {
+      const auto found = born_.find(s.index);
+      if (found == born_.end()) continue;
+      const ValueId v = found->second;
+      const InstrId by = trace_[trace_.type(v).root ? trace_.type(v).root : v].definition;
+      if (!by || by == node.instr) continue;
+      const uint32_t first = graph_.first[by.index];
+      if (first == kNoIndex) continue;
+      for (uint32_t p = first; p < first + graph_.count[by.index]; ++p) node.after.push_back(p);
+    }
+  }
+
+  bool writes_operand(const Instr& instr, uint32_t k) const {
+    if (instr.op == Op::write) return k == 0;
+    return std::find(instr.writes.begin(), instr.writes.end(), k) != instr.writes.end();
+  }
+
+  void order_memory(uint32_t n) {
+    Node& node = graph_.nodes[n];
+    const Instr& instr = trace_[node.instr];
+    for (uint32_t k = 0; k < instr.operands.size(); ++k) {
+      const ValueId v = instr.operands[k];
+      if (!v || trace_[v].kind == ValueKind::none) continue;
+      const Storage s = trace_.type(v).storage;
+      if (!s || !graph_.written[s.index]) continue;
+      const Accesses& seen = accesses_[s.index];
+      node.after.insert(node.after.end(), seen.writers.begin(), seen.writers.end());
+      if (writes_operand(instr, k)) {
+        node.before_write.insert(node.before_write.end(), seen.readers.begin(), seen.readers.end());
+      }
+    }
+  }
+
+  // After all nodes of an instruction: the parts of one cat do not wait for one another.
+  void note_accesses(InstrId i) {
+    const Instr& instr = trace_[i];
+    const uint32_t first = graph_.first[i.index], end = static_cast<uint32_t>(graph_.nodes.size());
+    for (uint32_t k = 0; k < instr.operands.size(); ++k) {
+      const ValueId v = instr.operands[k];
+      if (!v || trace_[v].kind == ValueKind::none) continue;
+      const Storage s = trace_.type(v).storage;
+      if (!s || !graph_.written[s.index]) continue;
+      Accesses& seen = accesses_[s.index];
+      const bool writes = writes_operand(instr, k);
+      if (writes) seen = {};
+      for (uint32_t n = first; n < end; ++n) (writes ? seen.writers : seen.readers).push_back(n);
+    }
+  }
+
+  void store(ValueId v) {
+    const ValueId root = trace_.type(v).root ? trace_.type(v).root : v;
+    const InstrId by = trace_[root].definition;
+    if (!by || graph_.first[by.index] == kNoIndex) return;
+    for (uint32_t p = graph_.first[by.index], i = 0; i < graph_.count[by.index]; ++i) graph_.nodes[p + i].must_store = true;
+  }
+
+  Trace& trace_;
+  FuseGraph graph_;
+  std::unordered_map<uint32_t, Accesses> accesses_;
+  std::unordered_map<size_t, ValueId> born_;
+  std::vector<ValueId> items_;
+  uint32_t last_effect_ = kNoIndex;
+};
+
+}  // namespace
+
+FuseGraph make_graph(Trace& trace) { return GraphMaker(trace).run(); }
+
+}  // namespace escapement

@@ -1,0 +1,196 @@
+// Runs a nest: points of the parallel axes, then stages, then points of the reduced axes. No vectors, no merging, no cleverness.
+#include "kernels/loop_interpreter.h"
+
+#include <algorithm>
+
+#include "support/error.h"
+#include "trace/reduce_order.h"
+
+namespace escapement {
+namespace {
+
+class Interpreter {
+ public:
+  Interpreter(const LoopNest& nest, const KernelArgs& args) : nest_(nest), args_(args), index_(nest.axes.size(), 0), rows_(nest.row_values.size(), 0) {
+    for (size_t a = 0; a < nest.axes.size(); ++a) (nest.axes[a].reduced ? reduced_ : parallel_).push_back(a);
+    for (size_t a : reduced_) row_length_ *= args.extents[a];
+  }
+
+  void run_whole(int64_t outer_begin, int64_t outer_end, int64_t inner_begin, int64_t inner_end) {
+    for_each_point(outer_begin, outer_end, inner_begin, inner_end, [&] {
+      for (const Stage& stage : nest_.stages) run_stage(stage);
+    });
+  }
+
+  void run_partial(int64_t row_begin, int64_t row_end, int64_t segment_begin, int64_t segment_end) {
+    const Stage& stage = nest_.stages.front();
+    for (int64_t row = row_begin; row < row_end; ++row) {
+      set_point(parallel_, row);
+      for (int64_t segment = segment_begin; segment < segment_end; ++segment) run_segment(stage, row, segment);
+    }
+  }
+
+  void run_finish(int64_t row_begin, int64_t row_end, int64_t segments) {
+    for (int64_t row = row_begin; row < row_end; ++row) {
+      set_point(parallel_, row);
+      combine_segments(nest_.stages.front(), row, segments);
+      for (size_t s = 1; s < nest_.stages.size(); ++s) run_stage(nest_.stages[s]);
+    }
+  }
+
+ private:
+  // --- points
+  template <class F>
+  void for_each_point(int64_t outer_begin, int64_t outer_end, int64_t inner_begin, int64_t inner_end, F&& f) {
+    std::vector<size_t> outer = parallel_;
+    if (nest_.schedule == Schedule::row) {  // a row has no vector axis among its parallel axes
+      inner_begin = 0;
+      inner_end = 1;
+    } else {
+      outer.pop_back();
+    }
+    for (int64_t o = outer_begin; o < outer_end; ++o) {
+      set_point(outer, o);
+      for (int64_t i = inner_begin; i < inner_end; ++i) {
+        if (nest_.schedule != Schedule::row) index_[parallel_.back()] = i;
+        f();
+      }
+    }
+  }
+
+  void set_point(const std::vector<size_t>& axes, int64_t flat) {  // row-major
+    for (size_t i = axes.size(); i-- > 0;) {
+      const int64_t extent = args_.extents[axes[i]];
+      index_[axes[i]] = flat % extent;
+      flat /= extent;
+    }
+  }
+
+  // --- stages
+  void run_stage(const Stage& stage) {
+    if (stage.kind == Stage::Kind::each_row) {
+      for (size_t a : reduced_) index_[a] = 0;  // strides of reduced axes do not count
+      run_body(stage);
+      for (const RowKeep& k : stage.keeps) rows_[k.row_value] = registers_[k.value];
+      return;
+    }
+    std::vector<Reduction> totals = fresh_reductions(stage);
+    for (int64_t r = 0; r < row_length_; ++r) run_element(stage, r, totals);
+    finish_reductions(stage, totals);
+  }
+
+  void run_element(const Stage& stage, int64_t r, std::vector<Reduction>& totals) {
+    set_point(reduced_, r);
+    run_body(stage);
+    for (size_t i = 0; i < totals.size(); ++i) totals[i].add(registers_[stage.reductions[i].value], r);
+  }
+
+  std::vector<Reduction> fresh_reductions(const Stage& stage) const {
+    std::vector<Reduction> totals;
+    for (const LoopReduction& r : stage.reductions) totals.emplace_back(r.op, stage.body.type(r.value));
+    return totals;
+  }
+
+  void finish_reductions(const Stage& stage, std::vector<Reduction>& totals) {
+    for (size_t i = 0; i < totals.size(); ++i) rows_[stage.reductions[i].row_value] = totals[i].result();
+  }
+
+  // --- one element: nodes in order; an input is fetched where it stands, since a gather needs a register
+  void run_body(const Stage& stage) {
+    const auto nodes = stage.body.nodes();
+    registers_.resize(nodes.size());
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      const ScalarNode& n = nodes[i];
+      if (n.op == ScalarOp::input) {
+        registers_[i] = fetch(stage.inputs[n.bits]);
+      } else if (n.op == ScalarOp::param) {
+        registers_[i] = args_.scalars[n.bits];
+      } else {
+        registers_[i] = evaluate(n, registers_[n.a], registers_[n.b], registers_[n.c]);
+      }
+    }
+    for (const LoopStore& s : stage.stores) store_bits(address(s.param, stage.kind), nest_.params[s.param].dtype, registers_[s.value]);
+  }
+
+  uint64_t fetch(const LoopInput& input) {
+    switch (input.kind) {
+      case LoopInput::Kind::index: return static_cast<uint64_t>(index_[input.number]);
+      case LoopInput::Kind::row: return rows_[input.number];
+      case LoopInput::Kind::gather: return gather(input);
+      default: return load_bits(address(input.number), nest_.params[input.number].dtype);
+    }
+  }
+
+  uint64_t gather(const LoopInput& input) {
+    auto position = static_cast<int64_t>(registers_[input.position]);
+    const auto bound = static_cast<int64_t>(args_.scalars[input.bound]);
+    if (input.wrap && position < 0) position += bound;
+    if (position < 0 || position >= bound) {
+      *args_.failure = 1 + static_cast<int64_t>(input.number);
+      position = 0;
+    }
+    if (bound <= 0) return 0;  // there is no position 0 either
+    const size_t axes = nest_.axes.size();
+    const char* place = address(input.number) + position * args_.strides[input.number * (axes + 1) + axes];
+    return load_bits(place, nest_.params[input.number].dtype);
+  }
+
+  char* address(uint32_t param, Stage::Kind kind = Stage::Kind::each_element) const {
+    const size_t axes = nest_.axes.size();
+    int64_t offset = 0;
+    for (size_t a = 0; a < axes; ++a) {
+      const bool counts = kind == Stage::Kind::each_element || !nest_.axes[a].reduced;
+      if (counts) offset += index_[a] * args_.strides[param * (axes + 1) + a];
+    }
+    return static_cast<char*>(args_.data[param]) + offset;
+  }
+
+  // --- split rows. Scratch: [row][segment of the row][reduction][value, index]
+  uint64_t* slot(int64_t row, int64_t segment, size_t reduction, size_t reductions) const {
+    const int64_t segments = (row_length_ + kReduceSegment - 1) / kReduceSegment;
+    const int64_t place = (row * segments + segment) * static_cast<int64_t>(reductions) + static_cast<int64_t>(reduction);
+    return static_cast<uint64_t*>(args_.scratch) + 2 * place;
+  }
+
+  void run_segment(const Stage& stage, int64_t row, int64_t segment) {
+    std::vector<Reduction> totals = fresh_reductions(stage);
+    const int64_t end = std::min((segment + 1) * kReduceSegment, row_length_);
+    for (int64_t r = segment * kReduceSegment; r < end; ++r) run_element(stage, r, totals);
+    for (size_t i = 0; i < totals.size(); ++i) totals[i].save(slot(row, segment, i, totals.size()));
+  }
+
+  void combine_segments(const Stage& stage, int64_t row, int64_t segments) {
+    std::vector<Reduction> totals = fresh_reductions(stage);
+    for (int64_t segment = 0; segment < segments; ++segment) {
+      for (size_t i = 0; i < totals.size(); ++i) totals[i].add_segment(slot(row, segment, i, totals.size()));
+    }
+    finish_reductions(stage, totals);
+  }
+
+  const LoopNest& nest_;
+  const KernelArgs& args_;
+  std::vector<size_t> parallel_, reduced_;
+  int64_t row_length_ = 1;
+  std::vector<int64_t> index_;
+  std::vector<uint64_t> rows_, registers_;
+};
+
+}  // namespace
+
+void interpret(const LoopNest& nest, NestPart part, const KernelArgs& args, int64_t outer_begin, int64_t outer_end,
+               int64_t inner_begin, int64_t inner_end) {
+  Interpreter run(nest, args);
+  switch (part) {
+    case NestPart::whole: return run.run_whole(outer_begin, outer_end, inner_begin, inner_end);
+    case NestPart::partial: return run.run_partial(outer_begin, outer_end, inner_begin, inner_end);
+    case NestPart::finish: return run.run_finish(outer_begin, outer_end, inner_end);
+  }
+}
+
+bool has_parts(const LoopNest& nest) {
+  if (nest.schedule != Schedule::row || nest.stages.empty()) return false;
+  const Stage& first = nest.stages.front();
+  return first.kind == Stage::Kind::each_element && !first.reductions.empty();
+}
+
+}  // namespace escapement

@@ -1,0 +1,119 @@
+// Order: which group runs when, and which reads and writes of one storage may be in one kernel.
+#include <queue>
+
+#include "kernels/fuse.h"
+#include "support/error.h"
+
+namespace escapement {
+namespace {
+
+struct Access {
+  ValueId root;
+  Dim offset;
+  std::vector<Dim> strides;  // along the axes
+};
+
+bool same_address(const DimTable& dims, const Access& a, const Access& b) {
+  if (a.root != b.root || !dims.same(a.offset, b.offset)) return false;
+  for (size_t i = 0; i < a.strides.size(); ++i) {
+    if (!dims.same(a.strides[i], b.strides[i])) return false;
+  }
+  return true;
+}
+
+Access write_access(FuseGraph& graph, const Node& node, std::span<const Dim> extents) {
+  const Place place = place_of(graph, node);
+  return {graph.trace.type(place.value).root, place.offset, strides_along(graph.trace.dims, extents, node.iter, place.strides)};
+}
+
+bool reads_in_place(FuseGraph& graph, const Node& node, uint32_t k, const Access& write, std::span<const Dim> extents) {
+  AxisMap map;
+  if ((node.role == Role::index && k == 0) || !node.crop.empty()) return false;
+  if (!operand_map(graph, node, k, node.iter, map)) return false;
+  const TensorType& type = graph.trace.type(graph.instr(node).operands[k]);
+  const Dim offset = type.offset ? type.offset : graph.trace.dims.constant(0);
+  return same_address(graph.trace.dims, {type.root, offset, strides_along(graph.trace.dims, extents, map, type.strides)}, write);
+}
+
+bool is_in_place(FuseGraph& graph, const std::vector<uint32_t>& members, const Node& write, std::span<const Dim> extents) {
+  const Storage storage = graph.trace.type(graph.instr(write).operands[0]).storage;
+  const Access access = write_access(graph, write, extents);
+  for (uint32_t m : members) {
+    const Node& node = graph.nodes[m];
+    const size_t first = &node == &write ? 1 : 0;  // the destination itself is not read
+    const auto& operands = graph.instr(node).operands;
+    for (size_t k = first; k < operands.size(); ++k) {
+      if (node.role == Role::part && k != node.part) continue;
+      if (graph.trace.type(operands[k]).storage != storage) continue;
+      if (!reads_in_place(graph, node, static_cast<uint32_t>(k), access, extents)) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+bool writes_are_in_place(FuseGraph& graph, const std::vector<uint32_t>& members, std::span<const Dim> extents) {
+  for (uint32_t m : members) {
+    if (graph.nodes[m].role == Role::write && !is_in_place(graph, members, graph.nodes[m], extents)) return false;
+  }
+  return true;
+}
+
+std::vector<uint32_t> order_groups(const FuseGraph& graph, const std::vector<Group>& groups) {
+  std::vector<std::vector<uint32_t>> successors(groups.size());
+  std::vector<uint32_t> waiting(groups.size(), 0);
+  for (const Node& node : graph.nodes) {
+    const auto depend = [&](uint32_t p) {
+      const uint32_t from = graph.nodes[p].group;
+      if (from == node.group) return;
+      successors[from].push_back(node.group);
+      ++waiting[node.group];
+    };
+    for (const Edge& e : node.inputs) depend(e.producer);
+    for (uint32_t p : node.after) depend(p);
+    for (uint32_t p : node.before_write) depend(p);
+  }
+  // Of those that are ready the one whose last member comes first in the program: values die early.
+  using Entry = std::pair<uint32_t, uint32_t>;
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
+  const auto push = [&](uint32_t g) { ready.push({groups[g].members.back(), g}); };
+  size_t left = 0;
+  for (uint32_t g = 0; g < groups.size(); ++g) {
+    if (groups[g].members.empty()) continue;
+    ++left;
+    if (waiting[g] == 0) push(g);
+  }
+  std::vector<uint32_t> order;
+  for (; !ready.empty(); --left) {
+    const uint32_t g = ready.top().second;
+    ready.pop();
+    if (groups[g].alive) order.push_back(g);
+    for (uint32_t next : successors[g]) {
+      if (--waiting[next] == 0) push(next);
+    }
+  }
+  ESCAPEMENT_CHECK(left == 0, "the groups have no cycle");
+  return order;
+}
+
+std::vector<Dim> strides_along(DimTable& dims, std::span<const Dim> extents, const AxisMap& map, std::span<const Dim> strides) {
+  std::vector<Dim> along(extents.size(), dims.constant(0));
+  for (size_t d = 0; d < map.size(); ++d) {
+    Dim stride = strides[d];
+    for (int i = map[d].size(); i-- > 0;) {
+      const Axis a = map[d][i];
+      along[a] = dims.add(along[a], stride);
+      if (i > 0) stride = dims.mul(stride, extents[a]);
+    }
+  }
+  return along;
+}
+
+Dim broadcast_stride(DimTable& dims, Dim stride, Dim size, Dim shape) {
+  if (dims.same(size, shape)) return stride;
+  const Dim one = dims.constant(1);
+  return dims.mul(stride, dims.min(dims.sub(size, one), one));  // size 0: nothing is read
+}
+
+}  // namespace escapement

@@ -1,0 +1,14 @@
+// Passes from trace to trace. Each is one function in one file; the order stands in jit/pipeline.cpp.
+#pragma once
+
+#include "trace/trace.h"
+
+namespace escapement {
+
+// Leaves out what no output, effect, guard or symbol needs.
+Trace remove_dead_code(const Trace& trace);
+
+// Equal instructions on equal memory become one. Values that leave the program keep memory of their own.
+Trace share_common_values(const Trace& trace);
+
+}  // namespace escapement

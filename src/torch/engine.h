@@ -1,0 +1,27 @@
+// What the language bindings may ask of the engine, apart from running programs. Values only: no type of the inner folders
+// crosses the boundary of the shared library.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "escapement/export.h"
+
+namespace escapement {
+
+struct OptionFacts {
+  std::string name, type, default_value, doc;
+};
+struct OpFacts {
+  std::string name, kind, tier, aten;
+};
+
+ESCAPEMENT_API std::vector<OptionFacts> option_facts();
+ESCAPEMENT_API std::vector<OpFacts> op_facts();
+ESCAPEMENT_API std::vector<std::pair<std::string, int64_t>> counter_facts();
+ESCAPEMENT_API void reset_engine();
+ESCAPEMENT_API std::vector<std::pair<std::string, std::string>> target_facts();  // cpu, vector_bits, llvm: for `doctor`
+
+}  // namespace escapement

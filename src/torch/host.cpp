@@ -1,0 +1,163 @@
+// See host.h.
+#include "torch/host.h"
+
+#include <c10/core/CPUAllocator.h>
+
+#include <algorithm>
+
+#include "support/error.h"
+#include "torch/pool.h"
+#include "torch/recorder_tape.h"
+
+namespace escapement {
+namespace {
+
+// The deleter of borrowed memory: nothing to free, and the mark by which `is_borrowed` knows it.
+void not_ours(void*) {}
+
+c10::DataPtr borrowed(void* address) { return {address, address, &not_ours, c10::Device(c10::DeviceType::CPU)}; }
+
+// Elements from the first to one past the last that sizes and strides reach.
+int64_t reach(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
+  int64_t last = 1;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] == 0) return 0;
+    int64_t step = 0;
+    if (__builtin_mul_overflow(sizes[d] - 1, strides[d], &step) || __builtin_add_overflow(last, step, &last)) {
+      throw UserError("a tensor of this call would not fit 64-bit addresses");
+    }
+  }
+  return last;
+}
+
+c10::Allocator* allocator_for(size_t bytes) { return bytes >= kPooledBytes ? output_pool() : c10::GetDefaultCPUAllocator(); }
+
+}  // namespace
+
+at::Tensor new_tensor(c10::IntArrayRef sizes, c10::IntArrayRef strides, caffe2::TypeMeta dtype) {
+  const size_t bytes = static_cast<size_t>(reach(sizes, strides)) * dtype.itemsize();
+  c10::Allocator* allocator = allocator_for(bytes);
+  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, allocator->allocate(bytes),
+                                                       allocator, /*resizable=*/true);
+  auto tensor = at::detail::make_tensor_base<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), dtype);
+  c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  if (sizes.size() != 1 || sizes[0] != 0) impl->set_sizes_and_strides(sizes, strides);
+  return at::Tensor(std::move(tensor));
+}
+
+at::Tensor new_view(const at::Tensor& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset, caffe2::TypeMeta dtype) {
+  auto tensor = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(base.storage()),
+                                                         c10::DispatchKeySet(c10::DispatchKey::CPU), dtype);
+  c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  impl->set_sizes_and_strides(sizes, strides, offset);
+  if (!impl->is_inference() && !base.is_inference()) impl->set_version_counter(base.unsafeGetTensorImpl()->version_counter());
+  return tensor;
+}
+
+bool is_borrowed(const at::Tensor& tensor) {
+  return tensor.has_storage() && tensor.storage().data_ptr().get_deleter() == &not_ours;
+}
+
+uint32_t TensorRecipes::add(ValueId value) {
+  const auto known = std::find_if(known_.begin(), known_.end(), [&](const auto& entry) { return entry.first == value; });
+  if (known != known_.end()) return known->second;
+  const TensorType& type = plan_.trace.type(value);
+  TensorRecipe recipe;
+  recipe.buffer = plan_.buffer_of[value.index];
+  ESCAPEMENT_CHECK(recipe.buffer != Id<void>::kNone, "a value that a call or the caller needs has no memory");
+  const Buffer& buffer = plan_.buffers[recipe.buffer];
+  recipe.kind = buffer.kind;
+  recipe.input = buffer.input;
+  recipe.whole = value == buffer.root;
+  if (type.dtype != DType::other) recipe.dtype = c10::scalarTypeToTypeMeta(scalar_type_of(type.dtype));
+  for (const Dim size : type.sizes) recipe.sizes.push_back(executable_.slot(size));
+  for (const Dim stride : type.strides) recipe.strides.push_back(executable_.slot(stride));
+  if (type.offset) recipe.offset = executable_.slot(type.offset);
+  else recipe.offset = executable_.constant(0);
+  recipes_.push_back(std::move(recipe));
+  known_.emplace_back(value, static_cast<uint32_t>(recipes_.size() - 1));
+  return static_cast<uint32_t>(recipes_.size() - 1);
+}
+
+void TensorRecipes::settle() {
+  const ShapeProgram& shapes = executable_.shapes();
+  for (TensorRecipe& recipe : recipes_) {
+    recipe.level = shapes.level(recipe.offset);
+    for (const Slot slot : recipe.sizes) recipe.level = std::max(recipe.level, shapes.level(slot));
+    for (const Slot slot : recipe.strides) recipe.level = std::max(recipe.level, shapes.level(slot));
+  }
+}
+
+void TensorTable::end() {
+  for (at::Tensor& tensor : of_buffer_) tensor.reset();
+  for (auto it = displaced_.rbegin(); it != displaced_.rend(); ++it) context_.bases[it->first] = it->second;
+  displaced_.clear();
+  arguments_ = {};
+}
+
+c10::IntArrayRef TensorTable::values(const std::vector<Slot>& slots, c10::SmallVector<int64_t, 8>& into) const {
+  into.resize(slots.size());
+  for (size_t i = 0; i < slots.size(); ++i) into[i] = context_.table[slots[i]];
+  return into;
+}
+
+void* TensorTable::address(uint32_t index) const {
+  const TensorRecipe& recipe = recipes_[index];
+  return static_cast<char*>(context_.bases[recipe.buffer]) + offset(recipe) * static_cast<int64_t>(recipe.dtype.itemsize());
+}
+
+void* TensorTable::allocate(uint32_t index) {
+  const TensorRecipe& recipe = recipes_[index];
+  at::Tensor& tensor = of_buffer_[recipe.buffer];
+  tensor = new_tensor(sizes(recipe), strides(recipe), recipe.dtype);
+  return tensor.unsafeGetTensorImpl()->unsafe_storage().mutable_data();
+}
+
+void TensorTable::adopt(uint32_t buffer, at::Tensor tensor) {
+  displaced_.emplace_back(buffer, context_.bases[buffer]);
+  context_.bases[buffer] = const_cast<void*>(tensor.const_data_ptr());
+  of_buffer_[buffer] = std::move(tensor);
+}
+
+void TensorTable::point(Cached& cached, const TensorRecipe& recipe, void* address) {
+  const auto recipe_sizes = sizes(recipe), recipe_strides = strides(recipe);
+  const size_t bytes = static_cast<size_t>(reach(recipe_sizes, recipe_strides)) * recipe.dtype.itemsize();
+  // A library that kept the tensor keeps this one; the next calls get another.
+  if (!cached.tensor.defined() || cached.tensor.use_count() != 1 || cached.tensor.storage().use_count() != 1) {
+    auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, borrowed(address), nullptr,
+                                                         /*resizable=*/false);
+    cached.tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), recipe.dtype);
+  } else {
+    c10::StorageImpl* storage = cached.tensor.storage().unsafeGetStorageImpl();
+    storage->set_data_ptr_noswap(borrowed(address));
+    storage->unsafe_set_nbytes(bytes);
+  }
+  cached.tensor.unsafeGetTensorImpl()->set_sizes_and_strides(recipe_sizes, recipe_strides);
+}
+
+const at::Tensor& TensorTable::temporary(uint32_t index) {
+  const TensorRecipe& recipe = recipes_[index];
+  Cached& cached = cached_[index];
+  void* const where = address(index);
+  const uint64_t epoch = context_.epochs[recipe.level];
+  if (cached.address != where || cached.epoch != epoch || cached.tensor.use_count() != 1) {
+    point(cached, recipe, where);
+    cached.address = where;
+    cached.epoch = epoch;
+  }
+  return cached.tensor;
+}
+
+at::Tensor TensorTable::get(uint32_t index) {
+  const TensorRecipe& recipe = recipes_[index];
+  const bool input = recipe.kind == Buffer::Kind::input;
+  const at::Tensor& root = input ? this->input(recipe.input) : of_buffer_[recipe.buffer];
+  if (!root.defined()) {
+    if (recipe.kind != Buffer::Kind::output) return temporary(index);  // in the arena
+    context_.bases[recipe.buffer] = allocate(index);  // the result of a call that writes into planned memory
+  }
+  if (recipe.whole) return root;
+  return new_view(root, sizes(recipe), strides(recipe), root.storage_offset() + offset(recipe), recipe.dtype);
+}
+
+}  // namespace escapement

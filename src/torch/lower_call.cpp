@@ -1,0 +1,197 @@
+// Library calls: any op without a lowering (or declined by it) is recorded whole, with what its schema says about writes and
+// aliases. Result sizes come from a size rule where we have one that agrees with the real result, else from fresh symbols that
+// are read from the result when the program runs.
+#include <algorithm>
+
+#include "torch/lower.h"
+#include "torch/wrapper.h"
+
+namespace escapement {
+
+namespace {
+
+DeviceKind device_of(const at::Tensor& t) {
+  return t.is_cpu() ? DeviceKind::cpu : t.is_cuda() ? DeviceKind::cuda : DeviceKind::other;
+}
+
+bool agree(const DimTable& dims, const std::vector<Dim>& claimed, c10::IntArrayRef real) {
+  if (claimed.size() != real.size()) return false;
+  for (size_t i = 0; i < real.size(); ++i)
+    if (dims.hint(claimed[i]) != std::optional<int64_t>(real[i])) return false;
+  return true;
+}
+
+std::vector<std::vector<Dim>> rule_sizes(OpCall& call) {
+  if (call.plan.sizes) return call.plan.sizes->rule(call);
+  if (!call.plan.pointwise) return {};
+  std::vector<Dim> sizes;
+  for (const ValueId v : call.values)
+    if (v) sizes = call.build.broadcast(sizes, call.type(v).sizes, call.plan.target.c_str());
+  return {call.reals.size(), sizes};
+}
+
+// A result whose sizes or strides no rule gives: born symbols, whose sources are set once the value exists.
+struct Born {
+  size_t result;
+  uint32_t axis;
+  bool stride;
+  Symbol symbol;
+};
+
+class CallRecorder {
+ public:
+  explicit CallRecorder(OpCall& call) : call_(call), dims_(call.table()) {}
+
+  void record() {
+    CallArgs collected = call_args(call_.tape, *call_.plan.schema, call_.args, call_.values);
+    rules_ = rule_sizes(call_);
+    if (!rules_.empty() && rules_.size() < call_.reals.size()) rules_.resize(call_.reals.size());
+    std::vector<TensorType> types;
+    for (size_t i = 0; i < call_.reals.size(); ++i) types.push_back(result_type(i));
+    const std::vector<uint32_t> writes = written_operands(collected);
+    const bool effect = !writes.empty() || call_.plan.random || call_.reals.empty();
+    const InstrId instr = call_.build.call(call_.plan.target, collected.operands, std::move(collected.args), std::move(types),
+                                           writes, effect, call_.plan.random ? Reason::call_random : call_.why);
+    call_.results = call_.tape.trace()[instr].results;
+    bind_sources();
+    for (const uint32_t w : writes) call_.tape.note_write(collected.operands[w]);
+  }
+
+ private:
+  TensorType result_type(size_t i) {
+    const at::Tensor& real = call_.reals[i];
+    TensorType type;
+    if (!real.defined()) return type;
+    type.dtype = dtype_of(real.scalar_type());
+    type.device = device_of(real);
+    type.sizes = sizes_of(i);
+    type.strides = claim_contiguous(i) ? call_.build.contiguous_strides(type.sizes) : fresh_dims(i, real.strides(), true);
+    type.storage = shared_storage(real);
+    return type;
+  }
+
+  std::vector<Dim> sizes_of(size_t i) {
+    const at::Tensor& real = call_.reals[i];
+    known_ = i < rules_.size() && agree(dims_, rules_[i], real.sizes());
+    if (known_) return rules_[i];
+    if (const ValueId same = argument_with(real)) {
+      if (agree(dims_, call_.type(same).sizes, real.sizes())) return call_.type(same).sizes;
+    }
+    return fresh_dims(i, real.sizes(), false);
+  }
+
+  std::vector<Dim> fresh_dims(size_t i, c10::IntArrayRef hints, bool stride) {
+    std::vector<Dim> out;
+    for (size_t d = 0; d < hints.size(); ++d) {
+      const Dim dim = dims_.new_symbol(SymbolKind::born, {}, hints[d]);
+      if (!stride) dims_.assume_range(dim, {0, Range::kMax});
+      born_.push_back({i, static_cast<uint32_t>(d), stride, *dims_.as_symbol(dim)});
+      out.push_back(dim);
+    }
+    return out;
+  }
+
+  // Fresh one-dimensional memory is always contiguous; otherwise only where the op is known for it and its inputs were seen so.
+  bool claim_contiguous(size_t i) const {
+    const at::Tensor& real = call_.reals[i];
+    if (!real.is_contiguous()) return false;
+    if (shared_storage(real)) return false;
+    if (real.dim() <= 1) return true;
+    if (!known_) return false;
+    if (call_.plan.sizes && call_.plan.sizes->contiguous) return true;
+    return std::all_of(call_.values.begin(), call_.values.end(),
+                       [&](ValueId v) { return !v || call_.build.is_contiguous(call_.type(v)); });
+  }
+
+  Storage shared_storage(const at::Tensor& real) const {
+    const ValueId v = argument_sharing(real);
+    return v ? call_.type(v).storage : Storage();
+  }
+
+  template <class Match>
+  ValueId find_argument(Match match) const {
+    size_t position = 0;
+    const auto visit = [&](const at::Tensor& t) {
+      const ValueId v = call_.values[position++];
+      if (!v) return ValueId();
+      const Wrapper* w = Wrapper::of(t);
+      return match(w ? w->inner() : t) ? v : ValueId();
+    };
+    for (const c10::IValue& arg : call_.args) {
+      ValueId found;
+      if (arg.isTensor()) {
+        found = visit(arg.toTensor());
+      } else if (arg.isTensorList()) {
+        for (const at::Tensor& t : arg.toTensorVector())
+          if (const ValueId v = visit(t); v && !found) found = v;
+      } else if (arg.isOptionalTensorList()) {
+        for (const auto& t : arg.toOptionalTensorVector())
+          if (const ValueId v = visit(t.has_value() ? *t : at::Tensor()); v && !found) found = v;
+      }
+      if (found) return found;
+    }
+    return {};
+  }
+
+  ValueId argument_sharing(const at::Tensor& real) const {
+    if (!real.defined() || !real.has_storage()) return {};
+    return find_argument([&](const at::Tensor& t) { return t.has_storage() && t.storage().is_alias_of(real.storage()); });
+  }
+  ValueId argument_with(const at::Tensor& real) const {
+    return find_argument([&](const at::Tensor& t) { return t.is_same(real); });
+  }
+
+  std::vector<uint32_t> written_operands(const CallArgs& collected) const {
+    std::vector<uint32_t> out;
+    const auto add = [&](size_t arg) {
+      for (const int32_t operand : collected.args[arg].operands)
+        if (operand >= 0) out.push_back(static_cast<uint32_t>(operand));
+    };
+    for (const uint32_t arg : call_.plan.writes) add(arg);
+    std::vector<std::string_view> hidden;
+    if (writes_silently(call_.plan.base, hidden) && silent_write_applies())
+      for (const std::string_view name : hidden)
+        if (const int arg = call_.find(name); arg >= 0) add(static_cast<size_t>(arg));
+    std::sort(out.begin(), out.end());
+    out.erase(std::unique(out.begin(), out.end()), out.end());
+    return out;
+  }
+
+  bool silent_write_applies() const {
+    for (const char* name : {"training", "use_input_stats", "train"})
+      if (call_.find(name) >= 0) return call_.flag(name);
+    return true;
+  }
+
+  void bind_sources() {
+    for (size_t i = 0; i < call_.results.size(); ++i) {
+      if (!call_.reals[i].defined()) {
+        call_.tape.trace().values[call_.results[i].index].kind = ValueKind::none;
+        continue;
+      }
+      call_.tape.note_root(call_.results[i], call_.reals[i]);
+    }
+    for (const Born& b : born_) {
+      Source source;
+      source.kind = b.stride ? Source::Kind::value_stride : Source::Kind::value_size;
+      source.value = call_.results[b.result];
+      source.dim = b.axis;
+      dims_.set_source(b.symbol, source);
+    }
+  }
+
+  OpCall& call_;
+  DimTable& dims_;
+  std::vector<std::vector<Dim>> rules_;
+  std::vector<Born> born_;
+  bool known_ = false;
+};
+
+}  // namespace
+
+void record_call(OpCall& call) {
+  call.results.clear();
+  CallRecorder(call).record();
+}
+
+}  // namespace escapement

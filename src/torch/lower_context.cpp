@@ -1,0 +1,160 @@
+// OpCall: access to one call's arguments, by name.
+#include <algorithm>
+
+#include "support/error.h"
+#include "torch/lower.h"
+#include "torch/symnode.h"
+#include "torch/wrapper.h"
+
+namespace escapement {
+
+namespace {
+
+ValueId value_for(Tape& tape, const at::Tensor& t) {
+  if (!t.defined() || is_wrapped_number(t)) return {};
+  return tape.value_of(t);
+}
+
+at::Tensor inner_of(const at::Tensor& t) {
+  const Wrapper* w = Wrapper::of(t);
+  return w ? w->inner() : t;
+}
+
+}  // namespace
+
+OpCall::OpCall(Tape& tape_, const OpPlan& plan_, std::span<const c10::IValue> args_)
+    : tape(tape_), build(tape_.builder), plan(plan_), args(args_) {
+  first_.reserve(args.size());
+  for (const c10::IValue& v : args) {
+    first_.push_back(static_cast<uint32_t>(values.size()));
+    if (v.isTensor()) {
+      values.push_back(value_for(tape, v.toTensor()));
+    } else if (v.isTensorList()) {
+      for (const at::Tensor& t : v.toTensorVector()) values.push_back(value_for(tape, t));
+    } else if (v.isOptionalTensorList()) {
+      for (const auto& t : v.toOptionalTensorVector()) values.push_back(t.has_value() ? value_for(tape, *t) : ValueId());
+    }
+  }
+}
+
+int OpCall::find(std::string_view name) const {
+  const auto& formals = plan.schema->arguments();
+  for (size_t i = 0; i < formals.size(); ++i)
+    if (formals[i].name() == name) return static_cast<int>(i);
+  return -1;
+}
+
+bool OpCall::given(std::string_view name) const {
+  const int i = find(name);
+  return i >= 0 && !args[i].isNone() && !(args[i].isTensor() && !args[i].toTensor().defined());
+}
+
+const c10::IValue& OpCall::arg(std::string_view name) const {
+  const int i = find(name);
+  ESCAPEMENT_CHECK(i >= 0, std::string("no argument ") + std::string(name) + " in " + plan.target);
+  return args[i];
+}
+
+ValueId OpCall::value_at(int position) const {
+  return args[position].isTensor() ? values[first_[position]] : ValueId();
+}
+
+ValueId OpCall::value(std::string_view name) const {
+  const int i = find(name);
+  return i < 0 ? ValueId() : value_at(i);
+}
+
+std::vector<ValueId> OpCall::list(std::string_view name) const {
+  const int i = find(name);
+  if (i < 0) return {};
+  const uint32_t end = static_cast<size_t>(i) + 1 < first_.size() ? first_[i + 1] : static_cast<uint32_t>(values.size());
+  return {values.begin() + first_[i], values.begin() + end};
+}
+
+at::Tensor OpCall::real_at(int position) const {
+  return args[position].isTensor() ? inner_of(args[position].toTensor()) : at::Tensor();
+}
+
+at::Tensor OpCall::real(std::string_view name) const {
+  const int i = find(name);
+  return i < 0 ? at::Tensor() : real_at(i);
+}
+
+int64_t OpCall::integer(std::string_view name, int64_t otherwise) const {
+  if (!given(name)) return otherwise;
+  const c10::IValue& v = arg(name);
+  return v.isSymInt() ? v.toSymInt().guard_int(__FILE__, __LINE__) : v.isBool() ? v.toBool() : v.toInt();
+}
+
+bool OpCall::flag(std::string_view name, bool otherwise) const {
+  if (!given(name)) return otherwise;
+  const c10::IValue& v = arg(name);
+  return v.isBool() ? v.toBool() : v.toScalar().toBool();
+}
+
+double OpCall::number(std::string_view name, double otherwise) const {
+  if (!given(name)) return otherwise;
+  return arg(name).toScalar().toDouble();
+}
+
+std::string OpCall::text(std::string_view name) const { return given(name) ? arg(name).toStringRef() : std::string(); }
+
+std::vector<int64_t> OpCall::integers(std::string_view name) const {
+  std::vector<int64_t> out;
+  if (!given(name)) return out;
+  const c10::IValue& v = arg(name);
+  if (v.isInt() || v.isSymInt()) return {integer(name)};
+  for (const c10::SymInt& s : v.toSymIntVector()) out.push_back(s.is_heap_allocated() ? s.guard_int(__FILE__, __LINE__) : s.as_int_unchecked());
+  return out;
+}
+
+Dim OpCall::dim(std::string_view name) const {
+  const c10::IValue& v = arg(name);
+  return tape.dim_of(v.isSymInt() ? v.toSymInt() : c10::SymInt(v.toInt()));
+}
+
+std::vector<Dim> OpCall::dims(std::string_view name) const {
+  std::vector<Dim> out;
+  const c10::IValue& v = arg(name);
+  if (v.isInt() || v.isSymInt()) return {dim(name)};
+  for (const c10::SymInt& s : v.toSymIntVector()) out.push_back(tape.dim_of(s));
+  return out;
+}
+
+std::optional<int> OpCall::axis(std::string_view name, int rank) const {
+  if (!given(name)) return {};
+  return axis_in(integer(name), rank);
+}
+
+std::vector<int32_t> OpCall::axes(std::string_view name, int rank) const {
+  std::vector<int32_t> out;
+  for (const int64_t a : integers(name))
+    if (const auto axis = axis_in(a, rank); axis && rank > 0) out.push_back(*axis);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::optional<c10::Scalar> OpCall::scalar_arg(std::string_view name) const {
+  const int i = find(name);
+  if (i < 0 || args[i].isNone()) return {};
+  if (args[i].isTensor()) {
+    const at::Tensor& t = args[i].toTensor();
+    if (is_wrapped_number(t)) return wrapped_scalar(t);
+    return {};
+  }
+  if (args[i].isSymBool()) return c10::Scalar(args[i].toSymBool());
+  if (args[i].isScalar() || args[i].isSymInt() || args[i].isSymFloat()) return args[i].toScalar();
+  return {};
+}
+
+ValueId OpCall::scalar(const c10::Scalar& s, DType dtype) {
+  if (s.isSymFloat()) {
+    const Node* node = Node::of(s.toSymFloat().toSymNodeImplUnowned());
+    if (node && &node->tape() == &tape) return build.cast(materialise(tape, *node->float_expr()), dtype);
+  }
+  return tape.scalar(number_of(tape, s), dtype);
+}
+
+ValueId OpCall::constant(double value, DType dtype) { return scalar(c10::Scalar(value), dtype); }
+
+}  // namespace escapement

@@ -1,0 +1,73 @@
+// Copies and casts: clone, contiguous, to, copy_, fill_. Where eager hands back its argument at some sizes and a copy at others, a
+// copy is recorded and the call says `may_share`.
+#include "torch/lower_families.h"
+
+namespace escapement {
+
+namespace {
+
+c10::MemoryFormat format_of(const OpCall& call, c10::MemoryFormat otherwise) {
+  if (!call.given("memory_format")) return otherwise;
+  return static_cast<c10::MemoryFormat>(call.integer("memory_format"));
+}
+
+// The layout that the format gives a copy of `v`; empty: ours has no rule.
+std::optional<std::vector<Dim>> copy_strides(OpCall& call, ValueId v, c10::MemoryFormat format) {
+  const TensorType& type = call.type(v);
+  if (format == c10::MemoryFormat::Contiguous) return call.build.contiguous_strides(type.sizes);
+  if (format != c10::MemoryFormat::Preserve) return {};
+  if (call.build.is_contiguous(type)) return type.strides;
+  // Dense in another order keeps its strides; anything else goes by the layout rule of pointwise ops.
+  return call.build.result_strides(std::vector<ValueId>{v}, type.sizes);
+}
+
+bool copy_as(OpCall& call, ValueId v, DType dtype, c10::MemoryFormat format) {
+  if (dtype == DType::other || call.type(v).dtype == DType::other) return call.decline(Reason::call_dtype);
+  const auto strides = copy_strides(call, v, format);
+  if (!strides || strides->size() != call.type(v).sizes.size()) return call.decline(Reason::call_layout);
+  Attrs attrs;
+  const bool cast = dtype != call.type(v).dtype;
+  if (cast) attrs.dtype = dtype;
+  return call.done(call.build.pointwise(cast ? Op::cast : Op::copy, std::vector<ValueId>{v}, std::move(attrs), *strides));
+}
+
+}  // namespace
+
+bool lower_clone(OpCall& call) {
+  const ValueId v = call.value("self");
+  const bool contiguous = call.plan.base == "contiguous";
+  const auto format = format_of(call, contiguous ? c10::MemoryFormat::Contiguous : c10::MemoryFormat::Preserve);
+  if (contiguous) {
+    if (format == c10::MemoryFormat::Contiguous && call.build.is_contiguous(call.type(v))) return call.done(v);
+    call.may_share = true;
+  }
+  if (!copy_as(call, v, call.result_type(), format)) return false;
+  if (contiguous) call.tape.note_may_share(call.results[0], v, call.reals[0].is_same(call.real("self")));
+  return true;
+}
+
+bool lower_to(OpCall& call) {
+  const ValueId v = call.value("self");
+  if (call.reals[0].device() != call.real("self").device()) return call.decline(Reason::call_attribute);
+  if (call.reals[0].is_same(call.real("self"))) return call.done(v);  // decided by dtype and device alone
+  return copy_as(call, v, call.result_type(), format_of(call, c10::MemoryFormat::Preserve));
+}
+
+bool lower_copy(OpCall& call) {
+  ValueId source = call.value("src");
+  if (const auto s = call.scalar_arg("src")) source = call.scalar(*s, call.result_type());
+  if (!source || call.result_type() == DType::other || call.type(source).dtype == DType::other) return call.decline(Reason::call_dtype);
+  if (call.plan.form == OpPlan::Form::functional) return call.decline(Reason::call_no_row);
+  if (call.real("src").device() != call.reals[0].device()) return call.decline(Reason::call_attribute);
+  return call.done(source);  // stored by the caller: a write, or a new name
+}
+
+bool lower_fill(OpCall& call) {
+  const DType dtype = call.result_type();
+  if (call.plan.form == OpPlan::Form::functional || dtype == DType::other) return call.decline(Reason::call_no_row);
+  if (call.plan.base == "zero") return call.done(call.scalar(c10::Scalar(0), dtype));
+  if (const auto s = call.scalar_arg("value")) return call.done(call.scalar(*s, dtype));
+  return call.done(call.build.cast(call.value("value"), dtype));
+}
+
+}  // namespace escapement

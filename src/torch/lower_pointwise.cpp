@@ -1,0 +1,313 @@
+// Pointwise ops. The result dtype is ATen's own; what a lowering decides is the dtype in which the op computes: torch's promotion
+// of its arguments, where a number or a 0-d tensor does not widen a tensor of its category. A number meets a half-precision
+// tensor unrounded, in f32, as in ATen.
+#include <ATen/native/TypeProperties.h>
+
+#include <algorithm>
+
+#include "torch/lower_families.h"
+#include "trace/op_rules.h"
+
+namespace escapement {
+
+namespace {
+
+struct Operand {
+  ValueId value;                       // a tensor
+  std::optional<c10::Scalar> scalar;   // or a number
+};
+
+// Collects operands and torch's common dtype of them.
+class Operands {
+ public:
+  explicit Operands(OpCall& call) : call_(call) {}
+
+  bool add(std::string_view name) {
+    if (auto s = call_.scalar_arg(name)) {
+      const int i = call_.find(name);
+      if (call_.args[i].isTensor()) {
+        state_ = at::native::update_result_type_state(call_.args[i].toTensor(), state_);
+      } else {
+        state_ = at::native::update_result_type_state(plain(*s), state_);
+      }
+      list_.push_back({{}, std::move(s)});
+      return true;
+    }
+    const ValueId v = call_.value(name);
+    if (!v) return false;
+    state_ = at::native::update_result_type_state(call_.real(name), state_);
+    list_.push_back({v, {}});
+    return true;
+  }
+
+  DType common() const { return dtype_of(at::native::result_type(state_)); }
+  bool any_tensor() const {
+    return std::any_of(list_.begin(), list_.end(), [](const Operand& o) { return static_cast<bool>(o.value); });
+  }
+  std::vector<Operand>& list() { return list_; }
+
+ private:
+  static c10::Scalar plain(const c10::Scalar& s) {
+    if (s.isSymInt()) return int64_t{0};
+    if (s.isSymFloat()) return 0.0;
+    if (s.isSymBool()) return false;
+    return s;
+  }
+
+  OpCall& call_;
+  std::vector<Operand> list_;
+  at::native::ResultTypeState state_;
+};
+
+bool computes_on_integers(Op op) {
+  switch (op) {
+    case Op::add: case Op::sub: case Op::mul: case Op::neg: case Op::abs: case Op::square: case Op::sign: case Op::relu:
+    case Op::maximum: case Op::minimum: case Op::clamp_min: case Op::clamp_max: case Op::bitwise_and: case Op::bitwise_or:
+    case Op::bitwise_xor: case Op::bitwise_not: case Op::addcmul:
+      return true;
+    default: return false;
+  }
+}
+
+bool computes_on_anything(Op op) {
+  switch (op) {
+    case Op::eq: case Op::ne: case Op::lt: case Op::le: case Op::gt: case Op::ge: case Op::logical_and: case Op::logical_or:
+    case Op::logical_xor: case Op::logical_not: case Op::where: case Op::copy: case Op::cast: case Op::isnan: case Op::isinf:
+    case Op::isfinite:
+      return true;
+    default: return false;
+  }
+}
+
+bool computes_on_bool(Op op) {
+  return op == Op::bitwise_and || op == Op::bitwise_or || op == Op::bitwise_xor || op == Op::bitwise_not;
+}
+
+bool supported(Op op, DType common, DType result) {
+  if (common == DType::other || result == DType::other) return false;
+  if (is_float(common) || computes_on_anything(op)) return true;
+  if (info(op).rule == TypeRule::promote_float) return is_float(result);
+  return common == DType::b8 ? computes_on_bool(op) : computes_on_integers(op);
+}
+
+// The dtype that the row's rule gives; attrs.dtype says it only where ATen's differs.
+DType rule_type(const OpCall& call, Op op, const std::vector<ValueId>& values) {
+  std::vector<const TensorType*> types;
+  for (const ValueId v : values) types.push_back(&call.type(v));
+  const DType promoted = promoted_type(types, {});
+  switch (info(op).rule) {
+    case TypeRule::same: return call.type(values[0]).dtype;
+    case TypeRule::promote: return promoted;
+    case TypeRule::promote_float: return is_float(promoted) ? promoted : DType::f32;
+    case TypeRule::boolean: return DType::b8;
+    default: return DType::other;
+  }
+}
+
+// Numbers become 0-d constants of the dtype the op computes in; a tensor that would promote the computation beyond it is cast.
+std::vector<ValueId> in_common(OpCall& call, Op op, std::vector<Operand>& operands, DType common) {
+  DType compute = compute_type(common);
+  if (info(op).rule == TypeRule::promote_float && !is_float(common)) compute = compute_type(call.result_type());
+  std::vector<ValueId> values;
+  for (Operand& o : operands) {
+    if (o.scalar) {
+      values.push_back(call.scalar(*o.scalar, compute));
+      continue;
+    }
+    const DType own = call.type(o.value).dtype;
+    const bool fits = compute_type(promote(own, common)) == compute_type(common) && (compute == compute_type(common) || own == compute);
+    values.push_back(fits ? o.value : call.build.cast(o.value, compute));
+  }
+  // All operands narrower than the common dtype (an i32 tensor with a float number): the number's constant widens them.
+  return values;
+}
+
+bool emit(OpCall& call, Op op, Operands& operands, Attrs attrs = {}) {
+  const DType common = operands.common(), result = call.result_type();
+  if (!supported(op, common, result)) return call.decline(Reason::call_dtype);
+  if (!operands.any_tensor()) return call.decline(Reason::call_attribute);
+  const std::vector<ValueId> values = in_common(call, op, operands.list(), common);
+  if (rule_type(call, op, values) != result) attrs.dtype = result;
+  return call.done(call.build.pointwise(op, values, std::move(attrs)));
+}
+
+Number real_number(double value) {
+  Number n;
+  n.kind = Number::Kind::real;
+  n.real = value;
+  return n;
+}
+
+bool alpha_is_one(const OpCall& call) { return !call.given("alpha") || call.arg("alpha").toScalar().equal(1); }
+
+}  // namespace
+
+bool lower_pointwise(OpCall& call, Op op) {
+  Operands operands(call);
+  const auto& formals = call.plan.schema->arguments();
+  int wanted = info(op).arity;
+  for (size_t i = 0; i < formals.size() && wanted > 0; ++i, --wanted)
+    if (!operands.add(formals[i].name())) return call.decline(Reason::call_attribute);
+  return wanted == 0 && emit(call, op, operands);
+}
+
+bool lower_add(OpCall& call) {
+  if (!alpha_is_one(call)) return call.decline(Reason::call_attribute);  // ATen fuses the multiplication: one rounding
+  return lower_pointwise(call, call.plan.base == "add" ? Op::add : Op::sub);
+}
+
+bool lower_rsub(OpCall& call) {
+  Operands operands(call);
+  if (!alpha_is_one(call) || !operands.add("other") || !operands.add("self")) return call.decline(Reason::call_attribute);
+  return emit(call, Op::sub, operands);
+}
+
+bool lower_mul(OpCall& call) { return lower_pointwise(call, Op::mul); }
+
+bool lower_div(OpCall& call) {
+  if (call.given("rounding_mode")) return call.decline(Reason::call_attribute);
+  return lower_pointwise(call, Op::div);
+}
+
+bool lower_compare(OpCall& call) { return lower_pointwise(call, *op_from_name(call.plan.base)); }
+
+// ATen computes the common exponents by other means than pow(), and so do we: the same bits.
+bool lower_pow(OpCall& call) {
+  const auto exponent = call.scalar_arg("exponent");
+  Operands base(call);
+  if (exponent && !exponent->isSymbolic() && call.value("self") && is_float(call.result_type()) && base.add("self")) {
+    const double e = exponent->toDouble();
+    if (e == 0.5) return emit(call, Op::sqrt, base);
+    if (e == -0.5) return emit(call, Op::rsqrt, base);
+    if (e == -1) return emit(call, Op::reciprocal, base);
+    if (e == 2) return emit(call, Op::square, base);
+    if (e == 3 && is_float(call.type(base.list()[0].value).dtype)) {
+      const ValueId x = base.list()[0].value;
+      const ValueId square = call.build.pointwise(Op::mul, std::vector<ValueId>{x, x});
+      return call.done(call.build.pointwise(Op::mul, std::vector<ValueId>{square, x}));
+    }
+  }
+  if (!is_float(call.result_type())) return call.decline(Reason::call_dtype);
+  return lower_pointwise(call, Op::pow);
+}
+
+bool lower_clamp_side(OpCall& call) {
+  const bool low = call.plan.base == "clamp_min";
+  Operands operands(call);
+  if (!operands.add("self") || !operands.add(low ? "min" : "max")) return call.decline(Reason::call_attribute);
+  return emit(call, low ? Op::clamp_min : Op::clamp_max, operands);
+}
+
+bool lower_clamp(OpCall& call) {
+  Operands operands(call);
+  if (!operands.add("self")) return false;
+  const bool low = call.given("min"), high = call.given("max");
+  if ((low && !operands.add("min")) || (high && !operands.add("max"))) return call.decline(Reason::call_attribute);
+  const DType common = operands.common();
+  if (!supported(Op::clamp_min, common, call.result_type())) return call.decline(Reason::call_dtype);
+  std::vector<ValueId> values = in_common(call, Op::clamp_min, operands.list(), common);
+  ValueId v = values[0];
+  const auto side = [&](Op op, ValueId bound, bool last) {
+    Attrs attrs;
+    const std::vector<ValueId> pair{v, bound};
+    if (last && rule_type(call, op, pair) != call.result_type()) attrs.dtype = call.result_type();
+    v = call.build.pointwise(op, pair, std::move(attrs));
+  };
+  if (low) side(Op::clamp_min, values[1], !high);
+  if (high) side(Op::clamp_max, values.back(), true);
+  return call.done(v);
+}
+
+bool lower_where(OpCall& call) {
+  if (!call.given("self") || call.type(call.value("condition")).dtype != DType::b8) return call.decline(Reason::call_attribute);
+  Operands sides(call);
+  if (!sides.add("self") || !sides.add("other")) return call.decline(Reason::call_attribute);
+  const DType common = sides.common(), result = call.result_type();
+  if (common == DType::other || result != common) return call.decline(Reason::call_dtype);
+  // A selected value is not computed with: the sides are cast to the result's dtype itself.
+  std::vector<ValueId> values{call.value("condition")};
+  for (Operand& o : sides.list()) values.push_back(o.scalar ? call.scalar(*o.scalar, result) : call.build.cast(o.value, result));
+  return call.done(call.build.pointwise(Op::where, values));
+}
+
+bool lower_masked_fill(OpCall& call) {
+  const ValueId x = call.value("self"), mask = call.value("mask");
+  const DType dtype = call.result_type();
+  if (!x || !mask || dtype == DType::other || call.type(mask).dtype != DType::b8) return call.decline(Reason::call_dtype);
+  ValueId value;
+  if (const auto s = call.scalar_arg("value")) {
+    value = call.scalar(*s, dtype);
+  } else {
+    value = call.build.cast(call.value("value"), dtype);
+  }
+  return call.done(call.build.composite(Op::masked_fill, std::vector<ValueId>{x, mask, value}, {}));
+}
+
+bool lower_gelu(OpCall& call) { return lower_pointwise(call, call.text("approximate") == "tanh" ? Op::gelu_tanh : Op::gelu); }
+
+bool lower_gelu_backward(OpCall& call) {
+  Operands operands(call);
+  if (!operands.add("grad_output") || !operands.add("self")) return false;
+  return emit(call, call.text("approximate") == "tanh" ? Op::gelu_tanh_backward : Op::gelu_backward, operands);
+}
+
+namespace {
+
+bool with_numbers(OpCall& call, Op op, std::optional<double> value, std::optional<double> value2 = {}) {
+  Operands operands(call);
+  if (!operands.add("self")) return false;
+  Attrs attrs;
+  if (value) attrs.value = real_number(*value);
+  if (value2) attrs.value2 = real_number(*value2);
+  return emit(call, op, operands, std::move(attrs));
+}
+
+}  // namespace
+
+bool lower_leaky_relu(OpCall& call) { return with_numbers(call, Op::leaky_relu, call.number("negative_slope", 0.01)); }
+
+bool lower_threshold(OpCall& call) {
+  return with_numbers(call, Op::threshold, call.number("threshold"), call.number("value"));
+}
+
+bool lower_hardtanh(OpCall& call) {
+  return with_numbers(call, Op::hardtanh, call.number("min_val", -1), call.number("max_val", 1));
+}
+
+bool lower_threshold_backward(OpCall& call) {
+  Operands operands(call);
+  if (!operands.add("grad_output") || !operands.add("self")) return false;
+  Attrs attrs;
+  attrs.value = real_number(call.number("threshold"));
+  return emit(call, Op::threshold_backward, operands, std::move(attrs));
+}
+
+bool lower_elu(OpCall& call) {
+  // The row knows alpha; ATen's other two factors are 1 in elu itself.
+  if (call.number("scale", 1) != 1 || call.number("input_scale", 1) != 1) return call.decline(Reason::call_attribute);
+  return with_numbers(call, Op::elu, call.number("alpha", 1));
+}
+
+bool lower_softplus(OpCall& call) { return with_numbers(call, Op::softplus, call.number("beta", 1), call.number("threshold", 20)); }
+
+bool lower_round(OpCall& call) {
+  if (call.integer("decimals") != 0) return call.decline(Reason::call_attribute);
+  return lower_pointwise(call, Op::round);
+}
+
+bool lower_addc(OpCall& call) {
+  Operands operands(call);
+  if (!operands.add("self") || !operands.add("tensor1") || !operands.add("tensor2")) return call.decline(Reason::call_attribute);
+  if (!is_float(call.result_type())) return call.decline(Reason::call_dtype);
+  Attrs attrs;
+  attrs.value = real_number(call.number("value", 1));
+  return emit(call, call.plan.base == "addcmul" ? Op::addcmul : Op::addcdiv, operands, std::move(attrs));
+}
+
+bool lower_lerp(OpCall& call) {
+  Operands operands(call);
+  if (!operands.add("self") || !operands.add("end") || !operands.add("weight")) return call.decline(Reason::call_attribute);
+  return emit(call, Op::lerp, operands);
+}
+
+}  // namespace escapement

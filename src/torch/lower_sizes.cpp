@@ -1,0 +1,219 @@
+// Result sizes of ops that stay library calls. A rule saves born symbols, and with them run-time guards; whether it agrees with
+// the real result is checked at every recording (lower_call.cpp).
+#include <algorithm>
+#include <unordered_map>
+
+#include "torch/lower.h"
+
+namespace escapement {
+
+namespace {
+
+using Sizes = std::vector<std::vector<Dim>>;
+
+const std::vector<Dim>& sizes_of(const OpCall& call, int position) { return call.type(call.value_at(position)).sizes; }
+
+// Every result has the sizes of the first tensor argument.
+Sizes as_first(OpCall& call) {
+  for (const ValueId v : call.values)
+    if (v) return Sizes(call.reals.size(), call.type(v).sizes);
+  return {};
+}
+
+// ... of the argument after the gradient: x.
+Sizes as_second(OpCall& call) {
+  int seen = 0;
+  for (const ValueId v : call.values)
+    if (v && ++seen == 2) return Sizes(call.reals.size(), call.type(v).sizes);
+  return {};
+}
+
+Sizes as_size_argument(OpCall& call) {
+  if (call.find("size") >= 0) return {call.dims("size")};
+  return {};
+}
+
+Sizes as_self_or_size(OpCall& call) {
+  if (call.find("size") >= 0 && call.given("size")) return {call.dims("size")};
+  return as_first(call);
+}
+
+Sizes topk(OpCall& call) {
+  const ValueId v = call.value("self");
+  const auto axis = axis_in(call.integer("dim", -1), call.rank(v));
+  if (!axis || call.rank(v) == 0) return {};
+  std::vector<Dim> sizes = call.type(v).sizes;
+  sizes[*axis] = call.dim("k");
+  return {sizes, sizes};
+}
+
+Sizes random_range(OpCall& call) {
+  if (call.find("n") >= 0) return {{call.dim("n")}};
+  return {};
+}
+
+int64_t at_or_last(const std::vector<int64_t>& v, size_t i, int64_t otherwise) {
+  return v.empty() ? otherwise : v[std::min(i, v.size() - 1)];
+}
+
+// (size + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1, rounded down
+Dim window_count(DimTable& dims, Dim size, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation) {
+  const Dim reach = dims.add(size, dims.constant(2 * padding - dilation * (kernel - 1) - 1));
+  return dims.add(dims.floordiv(reach, dims.constant(stride)), dims.constant(1));
+}
+
+Sizes convolution(OpCall& call) {
+  const ValueId x = call.value("input"), w = call.value("weight");
+  if (call.flag("transposed") || (call.given("padding") && call.arg("padding").isString())) return {};
+  const std::vector<Dim>&in = call.type(x).sizes, &kernel = call.type(w).sizes;
+  const size_t spatial = kernel.size() - 2;
+  const bool batched = in.size() == kernel.size();
+  const std::vector<int64_t> stride = call.integers("stride"), padding = call.integers("padding"), dilation = call.integers("dilation");
+  std::vector<Dim> out;
+  if (batched) out.push_back(in[0]);
+  out.push_back(kernel[0]);
+  for (size_t i = 0; i < spatial; ++i) {
+    const auto k = call.table().as_constant(kernel[2 + i]);
+    if (!k) return {};
+    out.push_back(window_count(call.table(), in[in.size() - spatial + i], *k, at_or_last(stride, i, 1), at_or_last(padding, i, 0),
+                               at_or_last(dilation, i, 1)));
+  }
+  return {out};
+}
+
+Sizes pooling(OpCall& call) {
+  const std::vector<Dim>& in = sizes_of(call, 0);
+  const std::vector<int64_t> kernel = call.integers("kernel_size"), padding = call.integers("padding"), dilation = call.integers("dilation");
+  std::vector<int64_t> stride = call.integers("stride");
+  if (stride.empty()) stride = kernel;
+  if (call.flag("ceil_mode")) return {};
+  const size_t spatial = call.plan.base.find("1d") != std::string::npos ? 1 : call.plan.base.find("2d") != std::string::npos ? 2 : 3;
+  std::vector<Dim> out(in.begin(), in.end() - static_cast<std::ptrdiff_t>(spatial));
+  for (size_t i = 0; i < spatial; ++i)
+    out.push_back(window_count(call.table(), in[in.size() - spatial + i], at_or_last(kernel, i, 1), at_or_last(stride, i, 1),
+                               at_or_last(padding, i, 0), at_or_last(dilation, i, 1)));
+  return Sizes(call.reals.size(), out);
+}
+
+Sizes adaptive_pooling(OpCall& call) {
+  const std::vector<Dim>& in = sizes_of(call, 0);
+  const std::vector<Dim> target = call.dims("output_size");
+  std::vector<Dim> out(in.begin(), in.end() - static_cast<std::ptrdiff_t>(target.size()));
+  out.insert(out.end(), target.begin(), target.end());
+  return Sizes(call.reals.size(), out);
+}
+
+Sizes upsample(OpCall& call) {
+  const std::vector<Dim>& in = sizes_of(call, 0);
+  if (!call.given("output_size")) return {};
+  const std::vector<Dim> target = call.dims("output_size");
+  std::vector<Dim> out{in[0], in[1]};
+  out.insert(out.end(), target.begin(), target.end());
+  return {out};
+}
+
+Sizes repeat(OpCall& call) {
+  const std::vector<Dim>& in = sizes_of(call, 0);
+  if (call.find("repeats") < 0) return {};
+  const std::vector<Dim> repeats = call.dims("repeats");
+  if (repeats.size() < in.size()) return {};
+  std::vector<Dim> out = repeats;
+  const size_t added = repeats.size() - in.size();
+  for (size_t i = 0; i < in.size(); ++i) out[added + i] = call.table().mul(repeats[added + i], in[i]);
+  return {out};
+}
+
+// x[i, :, j]: the positions broadcast together; their axes stand where the first was, or in front if they were not adjacent.
+Sizes indexed(OpCall& call) {
+  const std::vector<Dim> in = call.type(call.value("self")).sizes;
+  const std::vector<ValueId> indices = call.list("indices");
+  std::vector<Dim> positions, out;
+  int first = -1, last = -1, count = 0;
+  for (size_t i = 0; i < indices.size(); ++i) {
+    if (!indices[i]) continue;
+    if (!is_integer(call.type(indices[i]).dtype) || call.type(indices[i]).dtype == DType::u8) return {};  // a mask
+    positions = call.build.broadcast(positions, call.type(indices[i]).sizes, "index");
+    if (first < 0) first = static_cast<int>(i);
+    last = static_cast<int>(i);
+    ++count;
+  }
+  if (count == 0) return {};
+  const bool adjacent = last - first + 1 == count;
+  if (!adjacent) out = positions;
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (adjacent && static_cast<int>(i) == first) out.insert(out.end(), positions.begin(), positions.end());
+    if (i >= indices.size() || !indices[i]) out.push_back(in[i]);
+  }
+  return {out};
+}
+
+Sizes one_dropped(OpCall& call) {  // cross-entropy with mean or sum: a 0-d result
+  if (call.reals.empty() || call.reals[0].dim() != 0) return {};
+  return Sizes(call.reals.size(), std::vector<Dim>{});
+}
+
+Sizes embedding_gradient(OpCall& call) {
+  const std::vector<Dim>& grad = sizes_of(call, 0);
+  return {{call.dim("num_weights"), grad.back()}};
+}
+
+Sizes with_weights(OpCall& call) {  // layer_norm backward: x, weight, bias
+  const ValueId x = call.value("input"), w = call.given("weight") ? call.value("weight") : ValueId();
+  Sizes out{call.type(x).sizes};
+  for (size_t i = 1; i < call.reals.size(); ++i) out.push_back(w ? call.type(w).sizes : std::vector<Dim>{});
+  return out;
+}
+
+constexpr SizeRuleRow kRules[] = {
+    // the sizes of the argument
+    {"sort", as_first, false}, {"cumsum", as_first, false}, {"cumprod", as_first, false}, {"flip", as_first, false},
+    {"roll", as_first, false}, {"dropout", as_first, false}, {"native_dropout", as_first, false}, {"bernoulli", as_first, false},
+    {"argsort", as_first, false}, {"cummax", as_first, false}, {"cummin", as_first, false}, {"logcumsumexp", as_first, false},
+    {"scatter", as_first, false}, {"scatter_add", as_first, false}, {"scatter_reduce", as_first, false}, {"index_put", as_first, false},
+    {"index_add", as_first, false}, {"index_copy", as_first, false}, {"index_fill", as_first, false}, {"masked_scatter", as_first, false},
+    {"clone", as_first, false}, {"contiguous", as_first, true}, {"to", as_first, false}, {"_to_copy", as_first, false},
+    {"tril", as_first, false}, {"triu", as_first, false}, {"alpha_dropout", as_first, false},
+    {"instance_norm", as_first, true}, {"batch_norm", as_first, true}, {"group_norm", as_first, true}, {"rms_norm", as_first, true},
+    {"softmax", as_first, false}, {"log_softmax", as_first, false}, {"layer_norm", as_first, true},
+    {"add", nullptr, false},
+    // the sizes of an argument named size, or of the model
+    {"rand", as_self_or_size, true}, {"randn", as_self_or_size, true}, {"randint", as_self_or_size, true}, {"normal", as_self_or_size, true},
+    {"rand_like", as_first, false}, {"randn_like", as_first, false}, {"randint_like", as_first, false}, {"empty", as_self_or_size, true},
+    {"empty_like", as_first, false}, {"new_empty", as_size_argument, true}, {"new_empty_strided", as_size_argument, false},
+    {"empty_strided", as_size_argument, false}, {"full", as_size_argument, true}, {"zeros_like", as_first, false},
+    {"ones_like", as_first, false}, {"full_like", as_first, false}, {"randperm", random_range, true},
+    {"sum_to_size", as_size_argument, false},
+    // windows
+    {"conv1d", convolution, true}, {"conv2d", convolution, true}, {"conv3d", convolution, true}, {"convolution", convolution, true},
+    {"_convolution", convolution, true}, {"mkldnn_convolution", convolution, true},
+    {"max_pool1d", pooling, true}, {"max_pool2d", pooling, true}, {"max_pool3d", pooling, true}, {"avg_pool1d", pooling, true},
+    {"avg_pool2d", pooling, true}, {"avg_pool3d", pooling, true}, {"max_pool2d_with_indices", pooling, true},
+    {"adaptive_avg_pool1d", adaptive_pooling, true}, {"adaptive_avg_pool2d", adaptive_pooling, true},
+    {"_adaptive_avg_pool2d", adaptive_pooling, true}, {"adaptive_max_pool2d", adaptive_pooling, true},
+    {"upsample_nearest2d", upsample, true}, {"upsample_bilinear2d", upsample, true}, {"upsample_bicubic2d", upsample, true},
+    {"upsample_nearest1d", upsample, true}, {"upsample_linear1d", upsample, true},
+    // others
+    {"index", indexed, false}, {"topk", topk, true}, {"repeat", repeat, true}, {"tile", nullptr, false},
+    {"cross_entropy_loss", one_dropped, true}, {"nll_loss_nd", one_dropped, true}, {"nll_loss_forward", one_dropped, true},
+    {"mse_loss", nullptr, false},
+    // gradients
+    {"native_dropout_backward", as_first, false}, {"nll_loss_backward", as_second, true},
+    {"native_layer_norm_backward", with_weights, true}, {"embedding_dense_backward", embedding_gradient, true},
+    {"max_pool2d_with_indices_backward", as_second, true}, {"avg_pool2d_backward", as_second, true},
+    {"_adaptive_avg_pool2d_backward", as_second, true},
+};
+
+}  // namespace
+
+const SizeRuleRow* find_size_rule(std::string_view base) {
+  static const auto table = [] {
+    std::unordered_map<std::string_view, const SizeRuleRow*> t;
+    for (const SizeRuleRow& row : kRules)
+      if (row.rule) t.emplace(row.name, &row);
+    return t;
+  }();
+  const auto it = table.find(base);
+  return it == table.end() ? nullptr : it->second;
+}
+
+}  // namespace escapement

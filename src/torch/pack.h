@@ -1,0 +1,50 @@
+// Packed weights: oneDNN's own layout of a linear layer's weight, made once and used while the weight is unchanged. fp32 linear of
+// torch goes through a library that leaves up to five times on some processors; on others it is at the roof already.
+//
+// When it is used. Only for weights that are parameters or captured tensors, only without gradients. For each class (K, N, dtype) the
+// packed and the plain form are timed once in a process, on the first call of that class; the choice never changes afterwards, so one
+// process gives equal bits for equal inputs. When it is valid. A packing belongs to one TensorImpl, at one version counter and data
+// pointer; because writes through `.data` move neither, a few elements are compared as well. All of this is checked at every call.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <functional>
+#include <string>
+
+namespace escapement {
+
+// What a packing was made from.
+struct WeightMark {
+  c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> tensor;  // keeps the address from being used again
+  const c10::TensorImpl* impl = nullptr;
+  const void* data = nullptr;
+  uint32_t version = 0;
+  std::array<uint64_t, 8> samples{};
+
+  WeightMark();
+  explicit WeightMark(const at::Tensor& weight);
+  bool matches(const at::Tensor& weight) const;
+};
+
+struct PackedWeight {
+  WeightMark mark;
+  at::Tensor packed;
+};
+
+// Whether a weight may be packed at all: a plain, contiguous fp32 or bf16 matrix with a version counter.
+bool can_pack(const at::Tensor& x, const at::Tensor& weight);
+
+// Brings `held` up to date with the weight; packings are shared by all programs of the process.
+void refresh_packing(const at::Tensor& weight, PackedWeight& held);
+
+// The one-time choice for the class of this weight.
+enum class LinearChoice : uint8_t { plain, packed };
+LinearChoice choose_linear(const at::Tensor& weight, const std::function<void()>& plain, const std::function<void()>& packed);
+
+// epilogue: "" or relu, gelu, gelu_tanh, silu, sigmoid, tanh.
+at::Tensor packed_linear(const at::Tensor& x, const PackedWeight& weight, const at::Tensor& bias, const std::string& epilogue);
+
+size_t packed_bytes();   // of all packings alive
+}  // namespace escapement

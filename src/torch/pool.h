@@ -1,0 +1,17 @@
+// Memory of large outputs: torch's CPU allocator gives large blocks back to the system at every free, and the page faults of the
+// next allocation then cost more than the kernel that fills it. This c10::Allocator keeps freed blocks, up to a limit and a while.
+// Storages made with it are ordinary CPU storages: resizable, and freed by whoever drops the last reference, on any thread.
+#pragma once
+
+#include <c10/core/Allocator.h>
+
+namespace escapement {
+
+inline constexpr size_t kPooledBytes = size_t{1} << 20;      // outputs from here on come from the pool
+inline constexpr size_t kPoolLimit = size_t{256} << 20;      // bytes kept while nobody uses them
+
+c10::Allocator* output_pool();                               // lives as long as the process
+size_t pooled_idle_bytes();                                  // for tests and stats
+void trim_output_pool();                                     // frees what is idle
+
+}  // namespace escapement

@@ -1,0 +1,64 @@
+// Program: a compiled trace bound to LibTorch: entry checks, memory from torch's allocator, prepared ATen calls, packed weights.
+// Immutable from outside; any number of threads may run it at once (each call takes a context from a pool).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "escapement/export.h"
+#include "jit/pipeline.h"
+#include "torch/recorder.h"
+
+namespace escapement {
+
+// One argument of a call. Borrowed for the duration of the call.
+struct Argument {
+  const at::Tensor* tensor = nullptr;  // null: an integer (or an input that the trace ignores)
+  int64_t integer = 0;
+};
+
+// Why a call does not fit a program: for explain, and empty if it fits.
+struct Miss {
+  std::string source, expected, seen;
+  explicit operator bool() const { return !source.empty(); }
+};
+
+struct ProgramOptions {
+  bool pack_weights = true;
+  int threads = 0;                     // 0: as many as torch uses
+};
+
+class ESCAPEMENT_API Program {
+ public:
+  Program(std::shared_ptr<const Compiled> compiled, Recording&& recording);  // the process's default options
+  Program(std::shared_ptr<const Compiled> compiled, Recording&& recording, ProgramOptions options);
+  ~Program();
+  Program(Program&&) noexcept;
+  Program& operator=(Program&&) noexcept;
+
+  // Entry checks: kind, dtype, rank, device, layout class of each input, constant sizes, entry guards, no forbidden aliasing.
+  bool fits(std::span<const Argument> arguments) const;
+  Miss explain_miss(std::span<const Argument> arguments) const;
+
+  enum class Outcome : uint8_t {
+    done,
+    check_failed_clean,   // a check inside failed; nothing outside had been changed: the caller may record again
+    check_failed_dirty,   // ... after an effect
+  };
+  // Appends the program's outputs (tensors, ints, bools, None). Throws eager's exception class for user errors.
+  Outcome run(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs) const;
+
+  const Compiled& compiled() const;
+  std::string describe_calls() const;   // one line per library call: prepared form, out= or not, packed or not
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace escapement

@@ -1,0 +1,15 @@
+// See program_errors.h. The texts are those of torch 2.13 on the CPU.
+#include "torch/program_errors.h"
+
+#include <c10/util/Exception.h>
+
+namespace escapement {
+
+void raise_gather_failure(const std::string& operation) {
+  if (operation == "embedding" || operation == "index_select") {
+    TORCH_CHECK_INDEX(false, "index out of range in self");
+  }
+  TORCH_CHECK_INDEX(false, operation, ": index out of range");
+}
+
+}  // namespace escapement

@@ -1,0 +1,45 @@
+// The Python module escapement._C: Region (region_type.h), the option table, counters.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
+#include "torch/engine.h"
+#include "torch/python/region_type.h"
+
+namespace nb = nanobind;
+
+namespace {
+
+nb::object default_of(const escapement::OptionFacts& row) {
+  if (row.type == "bool") return nb::bool_(row.default_value == "true");
+  if (row.type == "int") return nb::int_(std::stol(row.default_value));
+  return nb::str(row.default_value.c_str());
+}
+
+nb::list option_table() {
+  nb::list rows;
+  for (const escapement::OptionFacts& row : escapement::option_facts())
+    rows.append(nb::make_tuple(row.name, row.type, default_of(row), nb::tuple(), row.doc));
+  return rows;
+}
+
+nb::dict stats() {
+  nb::dict result;
+  for (const auto& [name, value] : escapement::counter_facts()) result[name.c_str()] = value;
+  return result;
+}
+
+nb::list ops() {
+  nb::list rows;
+  for (const escapement::OpFacts& row : escapement::op_facts()) rows.append(nb::make_tuple(row.name, row.kind, row.tier, row.aten));
+  return rows;
+}
+
+}  // namespace
+
+NB_MODULE(_C, m) {
+  if (!escapement::add_region_type(m.ptr())) throw nb::python_error();
+  m.def("option_table", &option_table, "Rows (name, type, default, choices, doc) of the option table.");
+  m.def("stats", &stats, "Counters of this process, by name.");
+  m.def("ops", &ops, "Rows (name, kind, tier, ATen name) of the op table.");
+  m.def("reset", &escapement::reset_engine, "Sets all counters to zero.");
+}

@@ -1,0 +1,235 @@
+// Region as a Python type with a raw vectorcall entry: a binding generator's dispatch would cost as much as a small kernel.
+//
+//   Region(forward, inputs, options, name, grad)   region(*args)   region.info()   region.set_locator(locator)
+//
+// forward: called with tensors, SymInts and the caller's other objects, positionally. inputs: one tuple per argument, see
+// input_spec_from_python. The GIL is held throughout: ATen releases it where it blocks.
+#include "torch/python/region_type.h"
+
+#include <structmember.h>
+
+#include <utility>
+
+#include "torch/python/values.h"
+
+namespace escapement {
+namespace {
+
+struct RegionObject {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  Region* region;
+  PyObject* forward;
+  PyObject* locator;
+  PyObject* weak_references;
+};
+
+// The argument tuple of the call that this thread is in: a program's other objects are handed to it as they came. Per thread,
+// since the GIL may change hands inside a call, and restored by the caller, since regions call regions.
+thread_local PyObject* current_arguments = nullptr;
+
+PyObject* argument_for(const c10::IValue& value, Py_ssize_t i) {
+  if (value.isTensor() || value.isSymInt()) return value_to_python(value);
+  return Py_NewRef(PyTuple_GET_ITEM(current_arguments, i));
+}
+
+void append_outputs(PyObject* result, Region::Values& outputs) {
+  PyObject* sequence = PySequence_Fast(result, "a captured graph returns a list or a tuple");
+  if (!sequence) throw PythonError{};
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence); ++i)
+    outputs.push_back(value_from_python(PySequence_Fast_GET_ITEM(sequence, i)));
+  Py_DECREF(sequence);
+}
+
+void run_forward(RegionObject* self, const Region::Values& arguments, Region::Values& outputs) {
+  const Py_ssize_t count = static_cast<Py_ssize_t>(arguments.size());
+  PyObject* tuple = PyTuple_New(count);
+  for (Py_ssize_t i = 0; i < count; ++i) PyTuple_SET_ITEM(tuple, i, argument_for(arguments[i], i));
+  PyObject* result = PyObject_CallObject(self->forward, tuple);
+  Py_DECREF(tuple);
+  if (!result) throw PythonError{};
+  append_outputs(result, outputs);
+  Py_DECREF(result);
+}
+
+PyObject* to_tuple(const Region::Values& outputs) {
+  PyObject* tuple = PyTuple_New(static_cast<Py_ssize_t>(outputs.size()));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    PyObject* item = value_to_python(outputs[i]);
+    if (!item) {
+      Py_DECREF(tuple);
+      throw PythonError{};
+    }
+    PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(i), item);
+  }
+  return tuple;
+}
+
+PyObject* tuple_of(PyObject* const* args, Py_ssize_t count) {
+  PyObject* tuple = PyTuple_New(count);
+  for (Py_ssize_t i = 0; i < count; ++i) PyTuple_SET_ITEM(tuple, i, Py_NewRef(args[i]));
+  return tuple;
+}
+
+PyObject* call_region(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* names) {
+  auto* self = reinterpret_cast<RegionObject*>(object);
+  const Py_ssize_t count = PyVectorcall_NARGS(nargsf);
+  if (names && PyTuple_GET_SIZE(names)) {
+    PyErr_SetString(PyExc_TypeError, "a Region takes positional arguments only");
+    return nullptr;
+  }
+  PyObject* outer = std::exchange(current_arguments, tuple_of(args, count));
+  PyObject* result = nullptr;
+  try {
+    Region::Values arguments, outputs;
+    arguments.reserve(count);
+    for (Py_ssize_t i = 0; i < count; ++i) arguments.push_back(value_from_python(args[i]));
+    self->region->call(arguments, outputs);
+    result = to_tuple(outputs);
+  } catch (...) {
+    set_python_error_from_current_exception();
+  }
+  Py_DECREF(std::exchange(current_arguments, outer));
+  return result;
+}
+
+std::vector<InputSpec> read_inputs(PyObject* list) {
+  std::vector<InputSpec> inputs;
+  for (Py_ssize_t i = 0; i < PySequence_Size(list); ++i) {
+    PyObject* item = PySequence_GetItem(list, i);
+    inputs.push_back(input_spec_from_python(item, static_cast<size_t>(i)));
+    Py_XDECREF(item);
+  }
+  return inputs;
+}
+
+PyObject* new_region(PyTypeObject* type, PyObject* args, PyObject* keywords) {
+  static const char* kNames[] = {"forward", "inputs", "options", "name", "grad", nullptr};
+  PyObject *forward, *inputs, *options;
+  const char* name = "graph";
+  int grad = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "OOO!|sp", const_cast<char**>(kNames), &forward, &inputs, &PyDict_Type,
+                                   &options, &name, &grad))
+    return nullptr;
+  auto* self = reinterpret_cast<RegionObject*>(type->tp_alloc(type, 0));
+  if (!self) return nullptr;
+  self->vectorcall = call_region;
+  self->forward = Py_NewRef(forward);
+  try {
+    const Region::Forward run = [self](const Region::Values& in, Region::Values& out) { run_forward(self, in, out); };
+    self->region = new Region(name, run, read_inputs(inputs), options_from_python(options));
+  } catch (...) {
+    set_python_error_from_current_exception();
+    Py_DECREF(self);
+    return nullptr;
+  }
+  return reinterpret_cast<PyObject*>(self);
+}
+
+void free_region(PyObject* object) {
+  auto* self = reinterpret_cast<RegionObject*>(object);
+  PyTypeObject* type = Py_TYPE(object);
+  PyObject_GC_UnTrack(object);
+  if (self->weak_references) PyObject_ClearWeakRefs(object);
+  delete self->region;
+  Py_CLEAR(self->forward);
+  Py_CLEAR(self->locator);
+  type->tp_free(object);
+  Py_DECREF(type);  // an instance of a heap type owns a reference to it
+}
+
+int visit_region(PyObject* object, visitproc visit, void* arg) {
+  auto* self = reinterpret_cast<RegionObject*>(object);
+  Py_VISIT(self->forward);
+  Py_VISIT(self->locator);
+  Py_VISIT(Py_TYPE(object));
+  return 0;
+}
+
+int clear_region(PyObject* object) {
+  auto* self = reinterpret_cast<RegionObject*>(object);
+  Py_CLEAR(self->forward);
+  Py_CLEAR(self->locator);
+  return 0;
+}
+
+PyObject* region_info(PyObject* object, PyObject*) {
+  const std::string text = reinterpret_cast<RegionObject*>(object)->region->info();
+  PyObject* json = PyImport_ImportModule("json");
+  if (!json) return nullptr;
+  PyObject* result = PyObject_CallMethod(json, "loads", "s", text.c_str());
+  Py_DECREF(json);
+  return result;
+}
+
+int line_number(PyObject* locator) {
+  PyObject* number = PyObject_CallNoArgs(locator);
+  const long value = number ? PyLong_AsLong(number) : -1;
+  Py_XDECREF(number);
+  PyErr_Clear();  // a location is a courtesy: it must not fail the program
+  return static_cast<int>(value);
+}
+
+std::string line_text(PyObject* locator, int number) {
+  PyObject* text = PyObject_CallMethod(locator, "text", "i", number);
+  const char* utf8 = text && PyUnicode_Check(text) ? PyUnicode_AsUTF8(text) : nullptr;
+  std::string result = utf8 ? utf8 : "";
+  Py_XDECREF(text);
+  PyErr_Clear();
+  return result;
+}
+
+PyObject* set_locator(PyObject* object, PyObject* locator) {
+  auto* self = reinterpret_cast<RegionObject*>(object);
+  Py_XSETREF(self->locator, Py_NewRef(locator));
+  self->region->set_location_hook(
+      [locator] {
+        const PyGILState_STATE state = PyGILState_Ensure();
+        const int number = line_number(locator);
+        PyGILState_Release(state);
+        return number;
+      },
+      [locator](int number) {
+        const PyGILState_STATE state = PyGILState_Ensure();
+        std::string text = line_text(locator, number);
+        PyGILState_Release(state);
+        return text;
+      });
+  Py_RETURN_NONE;
+}
+
+PyMethodDef kMethods[] = {
+    {"info", region_info, METH_NOARGS, "What was compiled, as a dict: versions, kernels, calls, guards, symbols, timings."},
+    {"set_locator", set_locator, METH_O, "locator() -> number of the line being run; locator.text(number) -> 'file:line'."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyMemberDef kMembers[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(RegionObject, vectorcall), READONLY, nullptr},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(RegionObject, weak_references), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+
+PyType_Slot kSlots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(new_region)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(free_region)},
+    {Py_tp_traverse, reinterpret_cast<void*>(visit_region)},
+    {Py_tp_clear, reinterpret_cast<void*>(clear_region)},
+    {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+    {Py_tp_methods, kMethods},
+    {Py_tp_members, kMembers},
+    {Py_tp_doc, const_cast<char*>("Region(forward, inputs, options, name='graph', grad=False): one captured graph.")},
+    {0, nullptr}};
+
+PyType_Spec kSpec = {"escapement._C.Region", sizeof(RegionObject), 0,
+                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, kSlots};
+
+}  // namespace
+
+bool add_region_type(PyObject* module) {
+  PyObject* type = PyType_FromSpec(&kSpec);
+  if (!type) return false;
+  const int status = PyModule_AddObjectRef(module, "Region", type);
+  Py_DECREF(type);
+  return status == 0;
+}
+
+}  // namespace escapement

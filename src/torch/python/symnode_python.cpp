@@ -1,0 +1,88 @@
+// See symnode_python.h. In Python, `tensor * symint` reaches ATen as a 0-d tensor that holds a placeholder; the symbol itself stands
+// in the tensor's attribute `_wrapped_number`. Floats and booleans cross only inside torch's PythonSymNodeImpl.
+#include "torch/python/symnode_python.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/pybind.h>
+#include <torch/csrc/utils/python_symnode.h>
+
+#include "torch/symnode_hooks.h"
+
+namespace escapement {
+
+namespace {
+
+namespace py = pybind11;
+using torch::impl::PythonSymNodeImpl;
+
+// The C++ node inside a Python number, or null.
+c10::SymNode node_of(py::handle number) {
+  py::object node = number.attr("node");
+  if (!py::isinstance<c10::SymNodeImpl>(node)) return {};
+  return py::cast<c10::SymNode>(node);
+}
+
+c10::SymNode wrapped_number(const at::Tensor& tensor) {
+  const py::gil_scoped_acquire gil;
+  const py::object object = py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor));
+  if (!py::hasattr(object, "_wrapped_number")) return {};
+  const py::object number = object.attr("_wrapped_number");
+  if (!torch::is_symint(number) && !torch::is_symfloat(number) && !torch::is_symbool(number)) return {};
+  return node_of(number);
+}
+
+c10::SymNode to_python(c10::SymNode node) {
+  const py::gil_scoped_acquire gil;
+  return c10::make_intrusive<PythonSymNodeImpl>(py::cast(std::move(node)));
+}
+
+c10::SymNodeImpl* from_python(c10::SymNodeImpl* node) {
+  auto* shell = dynamic_cast<PythonSymNodeImpl*>(node);
+  if (shell == nullptr) return nullptr;
+  const py::gil_scoped_acquire gil;
+  const py::handle object = shell->getPyObj();
+  if (!py::isinstance<c10::SymNodeImpl>(object)) return nullptr;
+  return py::cast<c10::SymNode>(object).get();  // the shell keeps it alive
+}
+
+template <c10::SymNode (*function)(c10::SymNodeImpl*)>
+void add_method(py::object& type, const char* name) {
+  if (py::hasattr(type, name)) return;
+  type.attr(name) = py::cpp_function([](const c10::SymNode& node) { return function(node.get()); }, py::name(name), py::is_method(type));
+}
+
+// Python's math functions look these up on the node; torch's class has none.
+void complete_node_class() {
+  static bool done = false;
+  if (std::exchange(done, true)) return;
+  py::object type = py::module_::import("torch._C").attr("_SymNode");
+  add_method<symbolic_sqrt>(type, "sym_sqrt");
+  add_method<symbolic_trunc>(type, "trunc");
+}
+
+}  // namespace
+
+void install_python_hooks() {
+  python_hooks() = {&wrapped_number, &to_python, &from_python};
+}
+
+bool is_symbolic(PyObject* object) {
+  return torch::is_symint(object) || torch::is_symfloat(object) || torch::is_symbool(object);
+}
+
+c10::IValue symbolic_from_python(PyObject* object) {
+  const py::handle number = object;
+  c10::SymNode node = node_of(number);
+  if (!node) node = c10::make_intrusive<PythonSymNodeImpl>(py::reinterpret_borrow<py::object>(number.attr("node")));
+  if (torch::is_symint(number)) return c10::SymInt(std::move(node));
+  if (torch::is_symfloat(number)) return c10::SymFloat(std::move(node));
+  return c10::SymBool(std::move(node));
+}
+
+PyObject* symint_to_python(const c10::SymInt& value) {
+  complete_node_class();
+  if (const auto known = value.maybe_as_int()) return PyLong_FromLongLong(*known);
+  return py::cast(value).release().ptr();
+}
+
+}  // namespace escapement

@@ -1,0 +1,135 @@
+// See values.h. An argument that no version can read (a float, a generator, None) travels as an IValue only where IValue has a
+// kind for it; otherwise as None, and the program gets the original object because the region keeps the arguments' tuple.
+#include "torch/python/values.h"
+
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "support/error.h"
+#include "torch/python/symnode_python.h"
+
+namespace escapement {
+
+c10::IValue value_from_python(PyObject* object) {
+  if (THPVariable_Check(object)) return THPVariable_Unpack(object);
+  if (object == Py_None) return {};
+  if (PyBool_Check(object)) return object == Py_True;
+  if (PyLong_CheckExact(object)) {
+    const int64_t value = PyLong_AsLongLong(object);
+    if (value == -1 && PyErr_Occurred()) throw PythonError{};
+    return value;
+  }
+  if (PyFloat_CheckExact(object)) return PyFloat_AS_DOUBLE(object);
+  if (is_symbolic(object)) return symbolic_from_python(object);
+  return {};
+}
+
+PyObject* value_to_python(const c10::IValue& value) {
+  if (value.isTensor()) return THPVariable_Wrap(value.toTensor());
+  if (value.isInt()) return PyLong_FromLongLong(value.toInt());
+  if (value.isBool()) return PyBool_FromLong(value.toBool());
+  if (value.isDouble()) return PyFloat_FromDouble(value.toDouble());
+  if (value.isSymInt()) return symint_to_python(value.toSymInt());
+  Py_RETURN_NONE;
+}
+
+namespace {
+
+SizeSpec::Kind size_kind(const std::string& name) {
+  using Kind = SizeSpec::Kind;
+  static const std::map<std::string, Kind> kKinds{{"sym", Kind::symbol}, {"add", Kind::add}, {"mul", Kind::mul},
+                                                  {"floordiv", Kind::floordiv}, {"mod", Kind::mod}, {"min", Kind::min},
+                                                  {"max", Kind::max}, {"neg", Kind::neg}};
+  const auto found = kKinds.find(name);
+  return found == kKinds.end() ? Kind::unknown : found->second;
+}
+
+std::string text_of(PyObject* object) {
+  const char* text = PyUnicode_AsUTF8(object);
+  if (!text) throw PythonError{};
+  return text;
+}
+
+SizeSpec size_spec(PyObject* object) {
+  SizeSpec spec;
+  if (PyLong_Check(object)) {
+    spec.kind = SizeSpec::Kind::constant;
+    spec.number = PyLong_AsLongLong(object);
+    return spec;
+  }
+  if (!PyTuple_Check(object) || PyTuple_GET_SIZE(object) < 2) return spec;
+  spec.kind = size_kind(text_of(PyTuple_GET_ITEM(object, 0)));
+  if (spec.kind == SizeSpec::Kind::symbol) {
+    spec.number = PyLong_AsLongLong(PyTuple_GET_ITEM(object, 1));
+    return spec;
+  }
+  for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(object); ++i) spec.operands.push_back(size_spec(PyTuple_GET_ITEM(object, i)));
+  return spec;
+}
+
+void read_sizes(InputSpec& spec, PyObject* list) {
+  const Py_ssize_t rank = PySequence_Size(list);
+  bool constant = rank > 0;
+  for (Py_ssize_t i = 0; i < rank; ++i) {
+    PyObject* item = PySequence_GetItem(list, i);
+    spec.sizes.push_back(size_spec(item));
+    Py_XDECREF(item);
+    constant = constant && spec.sizes.back().kind == SizeSpec::Kind::constant;
+  }
+  // Sizes of user inputs are never constants here, so a tensor whose sizes all are is a parameter or a buffer.
+  spec.parameter = constant;
+}
+
+}  // namespace
+
+InputSpec input_spec_from_python(PyObject* tuple, size_t position) {
+  InputSpec spec;
+  spec.name = "arg" + std::to_string(position);
+  const std::string kind = text_of(PyTuple_GetItem(tuple, 0));
+  if (kind == "tensor") {
+    read_sizes(spec, PyTuple_GetItem(tuple, 1));
+  } else if (kind == "int") {
+    spec.kind = InputSpec::Kind::integer;
+    spec.size.kind = SizeSpec::Kind::symbol;
+    spec.size.number = PyLong_AsLongLong(PyTuple_GetItem(tuple, 1));
+  } else if (kind == "int_expr") {
+    spec.kind = InputSpec::Kind::integer;
+    spec.size = size_spec(PyTuple_GetItem(tuple, 1));
+  } else {
+    spec.kind = InputSpec::Kind::other;
+  }
+  if (PyErr_Occurred()) throw PythonError{};
+  return spec;
+}
+
+Options options_from_python(PyObject* dict) {
+  Options options = default_options();
+  PyObject* key;
+  PyObject* value;
+  for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value);) {
+    const std::string name = text_of(key);
+    if (PyBool_Check(value)) set_option(options, name, value == Py_True);
+    else if (PyLong_Check(value)) set_option(options, name, static_cast<int64_t>(PyLong_AsLongLong(value)));
+    else set_option(options, name, std::string_view(text_of(value)));
+  }
+  return options;
+}
+
+// ATen's exceptions become what torch makes of them; a Python exception raised below passes through.
+void set_python_error_from_current_exception() {
+  try {
+    throw;
+  } catch (const PythonError&) {
+  } catch (const python_error& error) {
+    const_cast<python_error&>(error).restore();
+  } catch (const UserError& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  } catch (const InternalError& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  } catch (const std::exception& error) {
+    torch::translate_exception_to_python(std::current_exception());
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+}
+
+}  // namespace escapement

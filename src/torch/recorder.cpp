@@ -1,0 +1,145 @@
+#include "torch/recorder.h"
+
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include "support/error.h"
+#include "torch/host_args.h"
+#include "torch/recorder_fallback.h"
+#include "torch/symnode.h"
+#include "torch/wrapper.h"
+
+namespace escapement {
+
+struct Recorder::State {
+  TapePtr tape;
+  TapePtr outer;              // what this thread recorded before; restored by leave()
+  bool included_before = false;
+  bool entered = false;
+};
+
+Recorder::Recorder(std::string name) : state_(std::make_unique<State>()) {
+  install_recorder();
+  state_->tape = std::make_shared<Tape>(std::move(name));
+}
+
+Recorder::~Recorder() {
+  leave();
+  state_->tape->closed = true;
+}
+
+void install_recorder() { install_fallback(); }
+
+DimTable& Recorder::dims() { return state_->tape->dims(); }
+
+Dim Recorder::integer(int64_t value, std::string name) {
+  Tape& tape = *state_->tape;
+  // Not Builder::input_integer: the symbol needs the value seen now.
+  Source source;
+  source.kind = Source::Kind::input_value;
+  source.input = static_cast<uint32_t>(tape.trace().inputs.size());
+  Input input;
+  input.kind = Input::Kind::integer;
+  input.dim = tape.dims().new_symbol(SymbolKind::integer, source, value);
+  input.name = std::move(name);
+  tape.trace().inputs.push_back(input);
+  return input.dim;
+}
+
+c10::SymInt Recorder::as_symint(Dim dim) {
+  const auto hint = dims().hint(dim);
+  ESCAPEMENT_CHECK(hint.has_value(), "a size without a value");
+  return state_->tape->symint(dim, *hint);
+}
+
+at::Tensor Recorder::tensor(const at::Tensor& real, std::vector<Dim> sizes, std::string name, bool parameter) {
+  Tape& tape = *state_->tape;
+  if (real.layout() != at::kStrided || !real.unsafeGetTensorImpl()->has_storage() || !(real.is_cpu() || real.is_cuda()) ||
+      real.is_conj() || real.is_neg())
+    throw InternalError("the input " + name + " is not a plain strided tensor", Reason::unsupported_input);
+  if (sizes.size() != static_cast<size_t>(real.dim())) throw UserError("the input " + name + " has another rank than was said");
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    const auto symbol = tape.dims().as_symbol(sizes[d]);
+    if (symbol && tape.dims().info(*symbol).source.kind == Source::Kind::none) {
+      Source source;
+      source.kind = Source::Kind::input_size;
+      source.input = static_cast<uint32_t>(tape.trace().inputs.size());
+      source.dim = static_cast<uint32_t>(d);
+      tape.dims().set_source(*symbol, source);
+    }
+    if (tape.dims().hint(sizes[d]) != std::optional<int64_t>(real.size(static_cast<int64_t>(d))))
+      throw UserError("size " + std::to_string(d) + " of the input " + name + " is " + std::to_string(real.size(static_cast<int64_t>(d))) +
+                      ", not " + tape.dims().to_string(sizes[d]));
+  }
+  const ValueId value = tape.add_input(real, std::move(sizes), name, parameter);
+  return Wrapper::make(real, state_->tape, value);
+}
+
+at::Tensor Recorder::tensor(const at::Tensor& real, std::string name) {
+  std::vector<Dim> sizes;
+  for (const int64_t size : real.sizes()) sizes.push_back(dims().new_symbol(SymbolKind::size, {}, size));
+  return tensor(real, std::move(sizes), std::move(name), false);
+}
+
+void Recorder::opaque_input(std::string name) {
+  Input input;
+  input.kind = Input::Kind::integer;
+  input.name = std::move(name);
+  state_->tape->trace().inputs.push_back(std::move(input));
+}
+
+void Recorder::set_location_hook(std::function<int()> hook) { state_->tape->location_hook = std::move(hook); }
+
+void Recorder::enter() {
+  if (state_->entered) return;
+  state_->tape->thread = std::this_thread::get_id();
+  state_->outer = current_tape_ptr();
+  state_->included_before = c10::impl::tls_is_dispatch_key_included(kRecorderKey);
+  set_current_tape(state_->tape);
+  c10::impl::tls_set_dispatch_key_included(kRecorderKey, true);
+  state_->entered = true;
+}
+
+void Recorder::leave() {
+  if (!state_->entered) return;
+  c10::impl::tls_set_dispatch_key_included(kRecorderKey, state_->included_before);
+  set_current_tape(std::move(state_->outer));
+  state_->entered = false;
+}
+
+namespace {
+
+Output output_of(Tape& tape, const c10::IValue& v) {
+  Output out;
+  out.kind = Output::Kind::none;
+  if (v.isTensor() && v.toTensor().defined()) {
+    out.kind = Output::Kind::value;
+    out.value = tape.value_of(v.toTensor());
+  } else if (v.isInt() || v.isSymInt()) {
+    out.kind = Output::Kind::integer;
+    out.dim = tape.dim_of(v.isSymInt() ? v.toSymInt() : c10::SymInt(v.toInt()));
+  } else if (v.isBool() || v.isSymBool()) {
+    out.kind = Output::Kind::boolean;
+    out.dim = tape.dims().constant(v.isBool() ? v.toBool() : v.toSymBool().guard_bool(__FILE__, __LINE__));
+  } else if (!v.isNone() && !v.isTensor()) {
+    if (v.isSymFloat()) v.toSymFloat().guard_float(__FILE__, __LINE__);
+    tape.refuse(Reason::recorder_refused, "the program returns something that is no tensor, integer or boolean");
+  }
+  return out;
+}
+
+}  // namespace
+
+Recording Recorder::finish(std::vector<c10::IValue>& outputs) {
+  leave();
+  Tape& tape = *state_->tape;
+  for (const c10::IValue& v : outputs) {
+    if (!tape.live()) break;
+    Output out = output_of(tape, v);
+    if (tape.live()) tape.builder.output(std::move(out));
+  }
+  for (c10::IValue& v : outputs) v = concrete(v);
+  tape.closed = true;
+  return std::move(tape.recording);
+}
+
+}  // namespace escapement

@@ -1,0 +1,487 @@
+// What happens at every ATen call of a recording thread, in order: marks pass through; autocast kernels and composites call back
+// into us; everything else runs on the real tensors and is then lowered. What a lowering claims is compared with what ATen
+// returned; a claim that disagrees is taken back and the op recorded as a library call.
+#include "torch/recorder_fallback.h"
+
+#include <ATen/autocast_mode.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/library.h>
+
+#include <unordered_map>
+
+#include "support/error.h"
+#include "torch/lower.h"
+#include "torch/symnode.h"
+#include "torch/wrapper.h"
+
+namespace escapement {
+
+namespace {
+
+using Stack = torch::jit::Stack;
+
+thread_local const OpPlan* t_composite = nullptr;  // outermost composite being recorded through its parts
+
+// --- plans
+
+std::string base_of(const c10::FunctionSchema& schema, OpPlan::Form& form) {
+  std::string_view name = schema.name();
+  if (!name.starts_with("aten::")) return {};
+  name.remove_prefix(6);
+  if (form == OpPlan::Form::in_place && name.ends_with("_") && !name.ends_with("__")) name.remove_suffix(1);
+  return std::string(name);
+}
+
+bool shares(const c10::Argument& result, const c10::Argument& arg) {
+  if (!result.alias_info() || !arg.alias_info() || !arg.alias_info()->isWrite()) return false;
+  for (const auto& set : result.alias_info()->beforeSets())
+    if (arg.alias_info()->beforeSets().count(set)) return true;
+  return false;
+}
+
+void read_aliases(OpPlan& plan, const c10::FunctionSchema& schema) {
+  const auto& args = schema.arguments();
+  for (size_t i = 0; i < args.size(); ++i)
+    if (args[i].alias_info() && args[i].alias_info()->isWrite()) plan.writes.push_back(static_cast<uint32_t>(i));
+  for (const c10::Argument& result : schema.returns()) {
+    int which = -1;
+    for (size_t i = 0; i < args.size(); ++i)
+      if (shares(result, args[i])) which = static_cast<int>(i);
+    plan.returned.push_back(which);
+    const auto kind = result.type()->kind();
+    if (kind != c10::TypeKind::TensorType && kind != c10::TypeKind::ListType) plan.host_result = true;
+    if (kind == c10::TypeKind::ListType &&
+        result.type()->expectRef<c10::ListType>().getElementType()->kind() != c10::TypeKind::TensorType)
+      plan.host_result = true;
+  }
+}
+
+OpPlan make_plan(const c10::OperatorHandle& op) {
+  OpPlan plan;
+  const c10::FunctionSchema& schema = op.schema();
+  plan.schema = &schema;
+  plan.name = schema.name();
+  plan.target = schema.overload_name().empty() ? plan.name : plan.name + "." + schema.overload_name();
+  read_aliases(plan, schema);
+  if (!plan.writes.empty()) plan.form = plan.writes[0] == 0 ? OpPlan::Form::in_place : OpPlan::Form::out;
+  plan.base = base_of(schema, plan.form);
+  plan.pass = plan.name.starts_with("profiler::");
+  plan.metadata = op.hasTag(at::Tag::inplace_view) || plan.base == "resize" || plan.base == "resize_as" || plan.base == "set";
+  plan.random = op.hasTag(at::Tag::nondeterministic_seeded) || plan.base == "dropout";
+  plan.pointwise = op.hasTag(at::Tag::pointwise);
+  plan.autocast = op.hasKernelForDispatchKey(c10::DispatchKey::AutocastCPU);
+  if (!plan.base.empty()) {
+    plan.lower = find_lowering(plan.base);
+    plan.sizes = find_size_rule(plan.base);
+  }
+  plan.decompose = plan.lower == nullptr && !keep_whole(plan.base) &&
+                   op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+  return plan;
+}
+
+OpPlan& plan_of(const c10::OperatorHandle& op) {
+  static thread_local std::unordered_map<const c10::FunctionSchema*, OpPlan> plans;
+  const auto it = plans.find(&op.schema());
+  if (it != plans.end()) return it->second;
+  return plans.emplace(&op.schema(), make_plan(op)).first->second;
+}
+
+// --- running
+
+// The arguments become real tensors and numbers; the op runs unseen.
+void run_real(const c10::OperatorHandle& op, Stack& stack, size_t arguments) {
+  for (size_t i = stack.size() - arguments; i < stack.size(); ++i) stack[i] = concrete(stack[i]);
+  const c10::impl::ExcludeDispatchKeyGuard unseen(kRecorderKey);
+  op.callBoxed(stack);
+}
+
+bool autocast_applies(const OpPlan& plan) {
+  return plan.autocast && at::autocast::is_autocast_enabled(at::kCPU) &&
+         !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU);
+}
+
+// Every tensor among real results, in order; `visit` may replace it.
+template <class Visit>
+void each_tensor(c10::IValue& v, Visit visit) {
+  if (v.isTensor()) {
+    v = visit(v.toTensor());
+  } else if (v.isTensorList()) {
+    c10::List<at::Tensor> out;
+    for (const at::Tensor& t : v.toTensorVector()) out.push_back(visit(t));
+    v = out;
+  }
+}
+
+// --- checking
+
+struct Mark {
+  size_t instrs, values;
+};
+
+Mark mark(const Tape& tape) { return {tape.recording.trace.instrs.size(), tape.recording.trace.values.size()}; }
+
+// Takes back the instructions since the mark. Guards stay (they can only be too strict), but for those that were to be tested
+// after an instruction that is gone.
+void take_back(Tape& tape, const Mark& m) {
+  Trace& trace = tape.trace();
+  trace.instrs.resize(m.instrs);
+  trace.values.resize(m.values);
+  std::erase_if(trace.guards, [&](const Guard& g) { return g.after && g.after.index >= m.instrs; });
+  tape.forget_scalars(static_cast<uint32_t>(m.values));
+}
+
+bool sizes_agree(const OpCall& call, ValueId v, const at::Tensor& real) {
+  const TensorType& type = call.type(v);
+  if (type.rank() != real.dim() || type.dtype != dtype_of(real.scalar_type())) return false;
+  for (int d = 0; d < type.rank(); ++d)
+    if (call.table().hint(type.sizes[d]) != std::optional<int64_t>(real.size(d))) return false;
+  return true;
+}
+
+// The stride of an axis of size 1 (or of an empty tensor) has no meaning; ATen itself computes it in several ways.
+bool strides_agree(const OpCall& call, ValueId v, const at::Tensor& real) {
+  const TensorType& type = call.type(v);
+  if (real.numel() == 0) return true;
+  for (int d = 0; d < type.rank(); ++d)
+    if (real.size(d) != 1 && call.table().hint(type.strides[d]) != std::optional<int64_t>(real.stride(d))) return false;
+  return true;
+}
+
+bool offset_agrees(const OpCall& call, ValueId v, const at::Tensor& real) {
+  const TensorType& type = call.type(v);
+  const auto offset = call.table().hint(type.offset);
+  return real.numel() == 0 || (offset && call.tape.root_offset(type.root) + *offset == real.storage_offset());
+}
+
+// Does the value claim the same memory as the arguments that ATen's result really shares?
+bool sharing_agrees(OpCall& call, ValueId v, const at::Tensor& real) {
+  const Storage storage = call.type(v).storage;
+  for (size_t i = 0; i < call.args.size(); ++i) {
+    const at::Tensor arg = call.real_at(static_cast<int>(i));
+    const ValueId value = call.value_at(static_cast<int>(i));
+    if (!value || !arg.defined() || !arg.has_storage()) continue;
+    const bool really = arg.storage().is_alias_of(real.storage());
+    const bool claimed = call.type(value).storage == storage;
+    if (really == claimed) continue;
+    if (!(really && call.may_share)) return false;
+  }
+  return true;
+}
+
+bool functional_agrees(OpCall& call) {
+  if (call.results.size() != call.reals.size()) return false;
+  for (size_t i = 0; i < call.results.size(); ++i) {
+    const ValueId v = call.results[i];
+    const at::Tensor& real = call.reals[i];
+    if (!v || !real.defined()) {
+      if (v || real.defined()) return false;
+      continue;
+    }
+    if (!sizes_agree(call, v, real) || !strides_agree(call, v, real) || !sharing_agrees(call, v, real)) return false;
+    if (call.type(v).storage != call.type(call.type(v).root).storage) return false;
+    if (!call.may_share && !offset_agrees(call, v, real)) return false;
+  }
+  return true;
+}
+
+// --- storing the value of an in-place or out= form
+
+bool owned_alone(const OpCall& call, const Wrapper& w) {
+  const ValueId root = call.type(w.value()).root;
+  return static_cast<bool>(call.tape.trace()[root].definition) && w.inner().storage().use_count() == 1;
+}
+
+bool same_layout(const OpCall& call, ValueId a, ValueId b) {
+  const TensorType &x = call.type(a), &y = call.type(b);
+  const DimTable& dims = call.table();
+  if (x.rank() != y.rank() || x.dtype != y.dtype) return false;
+  for (int d = 0; d < x.rank(); ++d)
+    if (!dims.same(x.sizes[d], y.sizes[d]) || !dims.same(x.strides[d], y.strides[d])) return false;
+  return true;
+}
+
+// 0-d constants are shared by the tape: nothing may be renamed to one, since it might be written later.
+bool is_fresh(const OpCall& call, ValueId v, const Mark& m) {
+  if (v.index < m.values || call.type(v).root != v) return false;
+  const Instr& definition = call.tape.trace()[call.tape.trace()[v].definition];
+  return !(definition.op == Op::full && call.rank(v) == 0);
+}
+
+// The wrapper's tensor now holds `v`: by renaming where nobody else can see its memory, else by a write.
+bool store(OpCall& call, uint32_t argument, ValueId v, const at::Tensor& real, const Mark& m, bool resized) {
+  const at::Tensor& target = call.args[argument].toTensor();
+  Wrapper* w = Wrapper::of(target);
+  const ValueId old = call.value_at(static_cast<int>(argument));
+  call.tape.note_write(old);
+  if (w && owned_alone(call, *w) && is_fresh(call, v, m) && sizes_agree(call, v, real) &&
+      (resized ? strides_agree(call, v, real) : same_layout(call, old, v))) {
+    w->stand_for(v);
+    return true;
+  }
+  if (resized) return false;
+  call.build.write(old, v);
+  return true;
+}
+
+bool values_agree(OpCall& call, const Mark& m, c10::IntArrayRef) {
+  for (size_t i = 0; i < call.results.size(); ++i) {
+    const ValueId v = call.results[i];
+    if (!v || v.index < m.values) continue;
+    // Broadcast into the target: only the target's own sizes are known for sure.
+    if (call.rank(v) > call.reals[i].dim()) return false;
+  }
+  return call.results.size() == call.plan.writes.size();
+}
+
+bool store_all(OpCall& call, const Mark& m, const std::vector<std::vector<int64_t>>& before) {
+  for (size_t i = 0; i < call.plan.writes.size(); ++i) {
+    const uint32_t argument = call.plan.writes[i];
+    const at::Tensor real = call.real_at(static_cast<int>(argument));
+    const bool resized = real.sizes() != c10::IntArrayRef(before[argument]);
+    if (!store(call, argument, call.results[i], real, m, resized)) return false;
+  }
+  return true;
+}
+
+// --- one op
+
+class OneOp {
+ public:
+  OneOp(Tape& tape, const OpPlan& plan, const c10::OperatorHandle& op, Stack& stack)
+      : tape_(tape), plan_(plan), op_(op), stack_(stack), count_(plan.schema->arguments().size()),
+        args_(stack.end() - static_cast<std::ptrdiff_t>(count_), stack.end()), call_(tape, plan, args_) {}
+
+  void run() {
+    note_sizes();
+    run_real(op_, stack_, count_);
+    first_result_ = stack_.size() - plan_.schema->returns().size();
+    if (!tape_.live()) return;
+    for (size_t i = first_result_; i < stack_.size(); ++i)
+      each_tensor(stack_[i], [&](const at::Tensor& t) { call_.reals.push_back(t); return t; });
+    ++tape_.recording.ops;
+    tape_.builder.set_location(tape_.here());
+    if (!returns_argument()) record();
+    if (tape_.live()) hand_back();
+  }
+
+ private:
+  // Sizes of written arguments, to see whether the op changed them.
+  void note_sizes() {
+    if (plan_.writes.empty()) return;
+    before_.resize(count_);
+    for (const uint32_t w : plan_.writes)
+      if (const at::Tensor t = call_.real_at(static_cast<int>(w)); t.defined()) before_[w] = t.sizes().vec();
+  }
+
+  // A functional op that returned an argument itself did nothing; unless it might copy at other sizes.
+  bool returns_argument() {
+    if (plan_.lower || !plan_.writes.empty() || call_.reals.size() != 1 || plan_.random) return false;
+    return argument_index(call_.reals[0]).has_value();
+  }
+
+  std::optional<size_t> argument_index(const at::Tensor& real) const {
+    for (size_t i = 0; i < count_; ++i)
+      if (args_[i].isTensor() && call_.real_at(static_cast<int>(i)).is_same(real)) return i;
+    return {};
+  }
+
+  void record() {
+    if (plan_.host_result) {
+      tape_.refuse(Reason::recorder_refused, plan_.target + " returns a value to the host");
+      return;
+    }
+    const Mark m = mark(tape_);
+    if (lowered(m)) return;
+    take_back(tape_, m);
+    call_.may_share = false;
+    record_call(call_);
+    refresh_written();
+  }
+
+  bool lowered(const Mark& m) {
+    if (!plan_.lower) return false;
+    call_.why = Reason::call_attribute;
+    try {
+      if (!plan_.lower(call_)) return false;
+      call_.why = Reason::call_rule_disagreed;
+      if (plan_.writes.empty()) return functional_agrees(call_);
+      if (plan_.metadata) return rename_metadata();
+      return values_agree(call_, m, {}) && store_all(call_, m, before_);
+    } catch (const UserError&) {
+      call_.why = Reason::call_rule_disagreed;  // ATen accepted it: our rule is wrong
+    } catch (const InternalError&) {
+      call_.why = Reason::call_rule_disagreed;
+    }
+    return false;
+  }
+
+  // unsqueeze_ and the like: the wrapper stands for another view of the same memory.
+  bool rename_metadata() {
+    Wrapper* w = Wrapper::of(args_[plan_.writes[0]].toTensor());
+    if (!w || call_.results.size() != 1) return false;
+    const at::Tensor& real = w->inner();
+    if (!sizes_agree(call_, call_.results[0], real) || !strides_agree(call_, call_.results[0], real)) return false;
+    w->stand_for(call_.results[0]);
+    return true;
+  }
+
+  // A library call that changed the metadata of what it wrote.
+  void refresh_written() {
+    for (size_t r = 0; r < plan_.returned.size() && r < call_.results.size(); ++r) {
+      if (plan_.returned[r] < 0) continue;
+      const uint32_t argument = static_cast<uint32_t>(plan_.returned[r]);
+      const at::Tensor real = call_.real_at(static_cast<int>(argument));
+      if (!plan_.metadata && real.sizes() == c10::IntArrayRef(before_[argument])) continue;
+      if (Wrapper* w = Wrapper::of(args_[argument].toTensor())) {
+        w->stand_for(call_.results[r]);
+      } else {
+        tape_.refuse(Reason::recorder_refused, plan_.target + " changes the sizes of a tensor from outside");
+      }
+    }
+  }
+
+  // The program gets wrappers: its own argument where the op returns it, else new ones.
+  void hand_back() {
+    size_t result = 0;
+    size_t schema_result = 0;
+    for (size_t i = first_result_; i < stack_.size(); ++i, ++schema_result) {
+      const int returned = plan_.returned.empty() ? -1 : plan_.returned[schema_result];
+      each_tensor(stack_[i], [&](const at::Tensor& real) { return wrap(real, result++, returned); });
+    }
+  }
+
+  at::Tensor wrap(const at::Tensor& real, size_t result, int returned) {
+    if (!real.defined()) return real;
+    if (returned >= 0 && args_[returned].isTensor()) return args_[returned].toTensor();
+    if (const auto arg = argument_index(real); arg && (call_.results.empty() || call_.results[result] == call_.value_at(static_cast<int>(*arg))))
+      return args_[*arg].toTensor();
+    if (result >= call_.results.size()) return real;
+    return Wrapper::make(real, tape_.shared_from_this(), call_.results[result]);
+  }
+
+  Tape& tape_;
+  const OpPlan& plan_;
+  const c10::OperatorHandle& op_;
+  Stack& stack_;
+  size_t count_;
+  std::vector<c10::IValue> args_;
+  OpCall call_;
+  size_t first_result_ = 0;
+  std::vector<std::vector<int64_t>> before_;
+};
+
+// --- ops with a meaning of their own
+
+// The value goes to the host: an integer or boolean stays a symbol, a float an expression.
+void read_value(Tape& tape, const c10::OperatorHandle& op, Stack& stack) {
+  const at::Tensor program = stack.back().toTensor();
+  const ValueId value = is_wrapped_number(program) ? ValueId() : tape.value_of(program);
+  run_real(op, stack, 1);
+  if (!tape.live() || !value) return;
+  ++tape.recording.ops;
+  const c10::Scalar seen = stack.back().toScalar();
+  const TapePtr self = tape.shared_from_this();
+  c10::SymNode node;
+  if (seen.isBoolean()) {
+    const Dim truth = tape.item(value, seen.toBool());
+    stack.back() = symbool(tape, bool_relation(Guard::Kind::not_equal, truth, tape.dims().constant(0), seen.toBool()));
+  } else if (seen.isIntegral(false)) {
+    stack.back() = c10::IValue(c10::Scalar(tape.symint(tape.item(value, seen.toLong()), seen.toLong())));
+  } else if (seen.isFloatingPoint()) {
+    FloatExpr e;
+    e.kind = FloatExpr::Kind::value;
+    e.hint = seen.toDouble();
+    e.value = tape.builder.pointwise(Op::copy, std::vector<ValueId>{value});
+    node = Node::real(self, std::make_shared<const FloatExpr>(std::move(e)));
+    if (auto* shell = python_hooks().to_python) node = shell(std::move(node));
+    stack.back() = c10::IValue(c10::Scalar(c10::SymFloat(std::move(node))));
+  } else {
+    tape.refuse(Reason::recorder_refused, "a complex value was read by the host");
+  }
+}
+
+// A literal of the program (torch.tensor(3.)): every run must start from its value, so the program works on a copy.
+void lift(Tape& tape, Stack& stack) {
+  const at::Tensor program = stack.back().toTensor();
+  if (Wrapper::of(program)) return;
+  const c10::impl::ExcludeDispatchKeyGuard unseen(kRecorderKey);
+  const ValueId literal = tape.capture(program);
+  if (!tape.live()) return;
+  static const auto clone = c10::Dispatcher::singleton().findSchemaOrThrow("aten::clone", "");
+  Stack inner{program, c10::IValue()};
+  clone.callBoxed(inner);
+  ++tape.recording.ops;
+  const ValueId copy = tape.builder.pointwise(Op::copy, std::vector<ValueId>{literal});
+  stack.back() = Wrapper::make(inner[0].toTensor(), tape.shared_from_this(), copy);
+}
+
+bool special(Tape& tape, const OpPlan& plan, const c10::OperatorHandle& op, Stack& stack) {
+  if (plan.base == "_local_scalar_dense") return read_value(tape, op, stack), true;
+  if (plan.base == "lift_fresh" || plan.base == "lift") return lift(tape, stack), true;
+  return false;
+}
+
+// --- composites
+
+class CompositeScope {
+ public:
+  explicit CompositeScope(const OpPlan& plan) : outer_(t_composite) {
+    if (!outer_) t_composite = &plan;
+  }
+  ~CompositeScope() { t_composite = outer_; }
+
+ private:
+  const OpPlan* outer_;
+};
+
+// A composite that reaches into memory cannot be recorded through its parts. This recording is lost; the next keeps it whole.
+void decompose(Tape& tape, OpPlan& plan, const c10::OperatorHandle& op, Stack& stack) {
+  const CompositeScope scope(plan);
+  const bool live = tape.live();
+  op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, stack);
+  if (live && tape.recording.refused == Reason::storage_access && !plan.base.empty()) {
+    learn_keep_whole(plan.base);
+    plan.decompose = false;
+  }
+}
+
+// --- the fallback
+
+Tape* tape_for(const Stack& stack, size_t arguments) {
+  if (Tape* tape = current_tape()) return tape;
+  // Not recording on this thread, but a wrapper may have come here: from another thread, or after the end.
+  for (size_t i = stack.size() - arguments; i < stack.size(); ++i) {
+    if (!stack[i].isTensor()) continue;
+    if (const Wrapper* w = Wrapper::of(stack[i].toTensor()); w && w->tape().live() && w->tape().thread != std::this_thread::get_id())
+      w->tape().refuse(Reason::recorder_refused, "a tensor of the program was used on another thread");
+  }
+  return nullptr;
+}
+
+void on_op(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
+  const size_t arguments = op.schema().arguments().size();
+  Tape* tape = tape_for(*stack, arguments);
+  if (!tape || !tape->live()) return run_real(op, *stack, arguments);
+  OpPlan& plan = plan_of(op);
+  if (plan.pass) return run_real(op, *stack, arguments);
+  if (autocast_applies(plan)) return op.callBoxedForDispatchKey(c10::DispatchKey::AutocastCPU, *stack);
+  if (special(*tape, plan, op, *stack)) return;
+  if (plan.decompose) return decompose(*tape, plan, op, *stack);
+  OneOp(*tape, plan, op, *stack).run();
+}
+
+}  // namespace
+
+const char* composite_in_progress() { return t_composite ? t_composite->name.c_str() : nullptr; }
+
+void install_fallback() {
+  static const auto library = [] {
+    auto lib = std::make_unique<torch::Library>(torch::Library::IMPL, "_", kRecorderKey, __FILE__, static_cast<uint32_t>(__LINE__));
+    lib->fallback(torch::CppFunction::makeFromBoxedFunction<&on_op>());
+    return lib;
+  }();
+}
+
+}  // namespace escapement

@@ -1,0 +1,309 @@
+#include "torch/recorder_tape.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "support/error.h"
+#include "torch/symnode.h"
+#include "torch/wrapper.h"
+
+namespace escapement {
+
+namespace {
+thread_local TapePtr t_tape;
+
+DeviceKind device_of(const at::Tensor& t) {
+  return t.is_cpu() ? DeviceKind::cpu : t.is_cuda() ? DeviceKind::cuda : DeviceKind::other;
+}
+
+bool plain(const at::Tensor& t) {
+  return t.layout() == at::kStrided && (t.is_cpu() || t.is_cuda()) && t.unsafeGetTensorImpl()->has_storage() && !t.is_neg() &&
+         !t.is_conj();
+}
+}  // namespace
+
+Tape* current_tape() { return t_tape.get(); }
+const TapePtr& current_tape_ptr() { return t_tape; }
+void set_current_tape(TapePtr tape) { t_tape = std::move(tape); }
+
+PythonHooks& python_hooks() {
+  static PythonHooks hooks;
+  return hooks;
+}
+
+DType dtype_of(c10::ScalarType type) {
+  switch (type) {
+    case c10::ScalarType::Bool: return DType::b8;
+    case c10::ScalarType::Byte: return DType::u8;
+    case c10::ScalarType::Char: return DType::i8;
+    case c10::ScalarType::Short: return DType::i16;
+    case c10::ScalarType::Int: return DType::i32;
+    case c10::ScalarType::Long: return DType::i64;
+    case c10::ScalarType::Half: return DType::f16;
+    case c10::ScalarType::BFloat16: return DType::bf16;
+    case c10::ScalarType::Float: return DType::f32;
+    case c10::ScalarType::Double: return DType::f64;
+    default: return DType::other;
+  }
+}
+
+c10::ScalarType scalar_type_of(DType type) {
+  switch (type) {
+    case DType::b8: return c10::ScalarType::Bool;
+    case DType::u8: return c10::ScalarType::Byte;
+    case DType::i8: return c10::ScalarType::Char;
+    case DType::i16: return c10::ScalarType::Short;
+    case DType::i32: return c10::ScalarType::Int;
+    case DType::i64: return c10::ScalarType::Long;
+    case DType::f16: return c10::ScalarType::Half;
+    case DType::bf16: return c10::ScalarType::BFloat16;
+    case DType::f32: return c10::ScalarType::Float;
+    case DType::f64: return c10::ScalarType::Double;
+    default: break;
+  }
+  throw InternalError("a dtype without a torch equivalent");
+}
+
+std::optional<int> axis_in(int64_t axis, int64_t rank) {
+  const int64_t wrap = rank == 0 ? 1 : rank;
+  if (axis < -wrap || axis >= wrap) return {};
+  return static_cast<int>(axis < 0 ? axis + wrap : axis);
+}
+
+void Tape::refuse(Reason why, std::string detail) {
+  if (closed || recording.refused) return;
+  recording.refused = why;
+  recording.refused_detail = std::move(detail);
+}
+
+// --- values
+
+ValueId Tape::value_of(const at::Tensor& tensor) {
+  if (const Wrapper* w = Wrapper::of(tensor)) {
+    if (&w->tape() == this && w->value()) return w->value();
+    return capture(w->inner());  // a wrapper left over from another recording
+  }
+  return capture(tensor);
+}
+
+ValueId Tape::capture(const at::Tensor& real) {
+  auto [it, fresh] = captured_.try_emplace(real.unsafeGetTensorImpl());
+  if (fresh) {
+    if (!plain(real)) {
+      refuse(Reason::unsupported_input, "a tensor used by the program is not a plain strided one");
+      captured_.erase(it);
+      return {};
+    }
+    it->second = add_input(real, {}, "captured" + std::to_string(recording.captured.size()), /*parameter=*/true);
+    recording.captured.push_back(real);
+  }
+  return it->second;
+}
+
+namespace {
+
+// Axes from outermost to innermost if the tensor is dense in that order.
+std::vector<int32_t> dense_order(const at::Tensor& real) {
+  std::vector<int32_t> order(real.dim());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int32_t>(i);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return real.stride(a) > real.stride(b); });
+  int64_t expected = 1;
+  for (auto axis = order.rbegin(); axis != order.rend(); ++axis) {
+    if (real.stride(*axis) != expected) return {};
+    expected *= real.size(*axis);
+  }
+  return order;
+}
+
+}  // namespace
+
+ValueId Tape::add_input(const at::Tensor& real, std::vector<Dim> sizes, const std::string& name, bool parameter) {
+  const uint32_t position = static_cast<uint32_t>(trace().inputs.size());
+  TensorType type;
+  type.dtype = dtype_of(real.scalar_type());
+  type.device = device_of(real);
+  if (sizes.empty())
+    for (const int64_t size : real.sizes()) sizes.push_back(dims().constant(size));
+  type.sizes = sizes;
+  const bool contiguous = real.is_contiguous();
+  const std::vector<int32_t> order = contiguous ? std::vector<int32_t>{} : dense_order(real);
+  if (!order.empty()) {
+    type.strides.resize(sizes.size());
+    Dim stride = dims().constant(1);
+    for (auto axis = order.rbegin(); axis != order.rend(); ++axis) {
+      type.strides[*axis] = stride;
+      stride = dims().mul(stride, sizes[*axis]);
+    }
+  } else if (!contiguous) {
+    for (int64_t d = 0; d < real.dim(); ++d) {
+      Source source;
+      source.kind = Source::Kind::input_stride;
+      source.input = position;
+      source.dim = static_cast<uint32_t>(d);
+      type.strides.push_back(parameter ? dims().constant(real.stride(d)) : dims().new_symbol(SymbolKind::stride, source, real.stride(d)));
+    }
+  }
+  const auto known = storages_.find(real.storage().unsafeGetStorageImpl());
+  if (known != storages_.end()) type.storage = known->second;
+  const ValueId value = parameter && sizes.size() == static_cast<size_t>(real.dim()) ? builder.input(std::move(type), name, true)
+                                                                                     : builder.input(std::move(type), name, false);
+  trace().inputs.back().contiguous = contiguous;
+  trace().inputs.back().stride_order = order;
+  storages_.emplace(real.storage().unsafeGetStorageImpl(), trace().type(value).storage);
+  inputs_.push_back(real);
+  note_root(value, real);
+  return value;
+}
+
+void Tape::note_root(ValueId root, const at::Tensor& real) {
+  if (real.storage_offset() != 0) root_offsets_[root.index] = real.storage_offset();
+}
+
+int64_t Tape::root_offset(ValueId root) const {
+  const auto it = root_offsets_.find(root.index);
+  return it == root_offsets_.end() ? 0 : it->second;
+}
+
+ValueId Tape::scalar(const Number& number, DType dtype) {
+  const std::string key = std::to_string(static_cast<int>(number.kind)) + ":" + std::to_string(number.integer) + ":" +
+                          std::to_string(std::bit_cast<int64_t>(number.real)) + ":" + std::to_string(number.dim.index) + ":" +
+                          std::to_string(static_cast<int>(dtype));
+  auto [it, fresh] = scalars_.try_emplace(key);
+  if (fresh) {
+    Attrs attrs;
+    attrs.value = number;
+    attrs.dtype = dtype;
+    it->second = builder.create(Op::full, std::move(attrs));
+  }
+  return it->second;
+}
+
+void Tape::forget_scalars(uint32_t first_value) {
+  std::erase_if(scalars_, [&](const auto& entry) { return entry.second.index >= first_value; });
+}
+
+// --- symbols
+
+c10::SymInt Tape::symint(Dim dim, int64_t hint) {
+  if (!live()) return hint;
+  if (const auto constant = dims().as_constant(dim)) return *constant;
+  return c10::SymInt(Node::integer(shared_from_this(), dim, hint));
+}
+
+Dim Tape::dim_of(const c10::SymInt& value) {
+  if (!value.is_heap_allocated()) return dims().constant(value.as_int_unchecked());
+  const Node* node = Node::of(value.toSymNodeImplUnowned());
+  if (node && &node->tape() == this) return node->dim();
+  return dims().constant(value.guard_int(__FILE__, __LINE__));
+}
+
+Dim Tape::born(Source source, int64_t hint) { return dims().new_symbol(SymbolKind::born, source, hint); }
+
+InstrId Tape::bound_after(Dim left, Dim right) const {
+  InstrId after;
+  for (const Dim dim : {left, right}) {
+    for (const Symbol symbol : recording.trace.dims.symbols(dim)) {
+      const Source& source = recording.trace.dims.info(symbol).source;
+      if (!source.value) continue;
+      const InstrId definition = recording.trace[source.value].definition;
+      if (definition && (!after || after < definition)) after = definition;
+    }
+  }
+  return after;
+}
+
+void Tape::guard(Guard::Kind kind, Dim left, Dim right, std::string because) {
+  if (!live()) return;
+  builder.set_location(here());
+  builder.guard(kind, left, right, std::move(because), bound_after(left, right));
+}
+
+void Tape::guard_relation(Guard::Kind kind, Dim left, Dim right, bool holds, const std::string& because) {
+  using K = Guard::Kind;
+  if (!holds) {  // the negation is what was seen
+    if (kind == K::equal) return guard_relation(K::not_equal, left, right, true, because);
+    if (kind == K::not_equal) return guard_relation(K::equal, left, right, true, because);
+    if (kind == K::less) return guard_relation(K::less_equal, right, left, true, because);
+    return guard_relation(K::less, right, left, true, because);
+  }
+  DimTable& d = dims();
+  const Truth known = kind == K::equal ? d.equal(left, right) : kind == K::less ? d.less(left, right) : kind == K::less_equal ? d.less_equal(left, right) : Truth::unknown;
+  if (known == Truth::yes) return;
+  if (kind == K::not_equal && d.equal(left, right) == Truth::no) return;
+  // A relation between a symbol and a number narrows the symbol's range, so that it is not asked again.
+  guard(kind, left, right, because);
+  if (kind == K::equal) return d.assume_equal(left, right);
+  const int64_t open = kind == K::less ? 1 : 0;
+  if (const auto bound = d.as_constant(right); bound && kind != K::not_equal) d.assume_range(left, {Range::kMin, *bound - open});
+  if (const auto bound = d.as_constant(left); bound && kind != K::not_equal) d.assume_range(right, {*bound + open, Range::kMax});
+}
+
+void Tape::pin(Dim dim, int64_t value, const std::string& because) {
+  if (!live() || dims().as_constant(dim)) return;
+  recording.specialised.push_back(dims().to_string(dim) + " == " + std::to_string(value) + ": " + because);
+  guard_relation(Guard::Kind::equal, dim, dims().constant(value), true, because);
+}
+
+Dim Tape::item(ValueId value, int64_t hint) {
+  builder.set_location(here());
+  // Read now: what `value` names may be written later, or may have been written since its definition.
+  const ValueId now = builder.pointwise(Op::copy, std::vector<ValueId>{value});
+  Source source;
+  source.kind = Source::Kind::item;
+  source.value = now;
+  const Dim dim = born(source, hint);
+  if (trace().type(value).dtype == DType::b8) dims().assume_range(dim, {0, 1});
+  return dim;
+}
+
+void Tape::guard_float_value(ValueId value, double seen) {
+  if (!live()) return;
+  ValueId same;
+  if (seen != seen) {
+    same = builder.pointwise(Op::isnan, std::vector<ValueId>{value});
+  } else {
+    Number number;
+    number.kind = Number::Kind::real;
+    number.real = seen;
+    const ValueId wide = builder.cast(value, DType::f64);
+    same = builder.pointwise(Op::eq, std::vector<ValueId>{wide, scalar(number, DType::f64)});
+  }
+  Source source;
+  source.kind = Source::Kind::item;
+  source.value = same;
+  const Dim truth = born(source, 1);
+  dims().assume_range(truth, {0, 1});
+  recording.specialised.push_back("a floating-point value read by the host");
+  guard_relation(Guard::Kind::equal, truth, dims().constant(1), true, "a floating-point value read by the host");
+}
+
+Location Tape::here() {
+  if (!location_hook) return {};
+  const int line = location_hook();
+  if (line < 0) return {};
+  const auto [known, fresh] = lines_.try_emplace(line);
+  if (fresh) known->second = builder.locate(std::to_string(line));  // a front end that knows the files writes better texts
+  return known->second;
+}
+
+void Tape::note_may_share(ValueId copy, ValueId source, bool shared) {
+  const std::vector<Dim> sizes = trace().type(source).sizes;
+  for (const ValueId v : {copy, source}) {
+    Sharing& noted = may_share_[trace().type(v).storage.index];
+    noted.sizes.insert(noted.sizes.end(), sizes.begin(), sizes.end());
+    noted.now = noted.now || shared;
+  }
+}
+
+void Tape::note_write(ValueId destination) {
+  const auto noted = may_share_.find(trace().type(destination).storage.index);
+  if (noted == may_share_.end()) return;
+  if (noted->second.now) refuse(Reason::recorder_refused, "an in-place write to memory that is shared only at these sizes");
+  const std::vector<Dim> sizes = std::exchange(noted->second.sizes, {});
+  for (const Dim size : sizes)
+    guard_relation(Guard::Kind::equal, size, dims().constant(1), dims().hint(size) == std::optional<int64_t>(1),
+                   "an in-place write to memory that is shared where a size is 1");
+}
+
+}  // namespace escapement

@@ -1,0 +1,103 @@
+// Tape: the state of one recording, shared by the recorder, its wrapper tensors and its symbolic integers. They may outlive the
+// recording (a module attribute may keep one), so all of them own the tape by reference count; `closed` then says that the trace
+// has been handed over, and everything answers with the concrete value it was recorded with.
+//
+// Nothing here runs an op; recorder_fallback.cpp does. A tape belongs to the thread that records.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/SymInt.h>
+#include <c10/core/SymFloat.h>
+
+#include <memory>
+#include <thread>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "torch/recorder.h"
+#include "torch/symnode_hooks.h"
+#include "trace/builder.h"
+
+namespace escapement {
+
+class Wrapper;
+
+inline constexpr c10::DispatchKey kRecorderKey = c10::DispatchKey::DeferredInit;
+
+struct Tape : std::enable_shared_from_this<Tape> {
+  explicit Tape(std::string name) { recording.trace.name = std::move(name); }
+
+  Recording recording;
+  Builder builder{recording.trace};
+  bool closed = false;                      // the trace has been moved out
+  std::thread::id thread = std::this_thread::get_id();
+  std::function<int()> location_hook;
+
+  Trace& trace() { return recording.trace; }
+  DimTable& dims() { return recording.trace.dims; }
+  // True while guards and instructions still go somewhere.
+  bool live() const { return !closed && !recording.refused; }
+  void refuse(Reason why, std::string detail);
+
+  // --- values
+  // The value of a program tensor: a wrapper's, or that of an unknown tensor, which thereby becomes a captured input.
+  ValueId value_of(const at::Tensor& tensor);
+  ValueId capture(const at::Tensor& real);
+  // Adds `real` as an input row; empty `sizes` means constants.
+  ValueId add_input(const at::Tensor& real, std::vector<Dim> sizes, const std::string& name, bool parameter);
+  int64_t root_offset(ValueId root) const;  // storage offset, seen at recording, of the value's first element
+  void note_root(ValueId root, const at::Tensor& real);
+  Dim offset_in_root(const at::Tensor& real, ValueId root);
+
+  // A 0-d constant; equal ones are shared.
+  ValueId scalar(const Number& number, DType dtype);
+  void forget_scalars(uint32_t first_value);   // instructions were taken back
+
+  // --- symbols
+  c10::SymInt symint(Dim dim, int64_t hint);
+  Dim dim_of(const c10::SymInt& value);     // a node of another tape is guarded by its owner and becomes a constant
+  Dim born(Source source, int64_t hint);
+  // Evaluates the relation's outcome seen at recording into a guard, unless it is provable; also tells the DimTable.
+  void guard(Guard::Kind kind, Dim left, Dim right, std::string because);
+  void guard_relation(Guard::Kind kind, Dim left, Dim right, bool holds, const std::string& because);
+  // An exact read: the value is pinned, counted in Recording::specialised.
+  void pin(Dim dim, int64_t value, const std::string& because);
+  // The value of a 0-d integer or boolean as an integer symbol, read at this point of the program.
+  Dim item(ValueId value, int64_t hint);
+  void guard_float_value(ValueId value, double seen);   // a float the host looked at
+
+  Location here();                          // asks the hook
+
+  // --- memory that eager shares at some sizes only
+  // `copy` was made of `source` because it is not contiguous for all sizes; eager shares the memory where axes have size 1. That
+  // matters only if one of them is written later: then it is guarded which axes have size 1. `shared`: at these sizes it does
+  // share, so the trace would be wrong after a write.
+  void note_may_share(ValueId copy, ValueId source, bool shared);
+  void note_write(ValueId destination);     // every in-place change, also one that only renames
+
+ private:
+  InstrId bound_after(Dim left, Dim right) const;
+  std::unordered_map<const c10::TensorImpl*, ValueId> captured_;
+  std::unordered_map<const c10::StorageImpl*, Storage> storages_;
+  std::unordered_map<uint32_t, int64_t> root_offsets_;
+  std::unordered_map<std::string, ValueId> scalars_;
+  std::vector<at::Tensor> inputs_;          // keeps storages_ keys alive
+  std::unordered_map<int, Location> lines_;
+  struct Sharing {
+    std::vector<Dim> sizes;
+    bool now = false;
+  };
+  std::unordered_map<uint32_t, Sharing> may_share_;   // by storage
+};
+using TapePtr = std::shared_ptr<Tape>;
+
+// The tape that records on this thread; null outside.
+Tape* current_tape();
+void set_current_tape(TapePtr tape);
+const TapePtr& current_tape_ptr();
+
+DType dtype_of(c10::ScalarType type);
+c10::ScalarType scalar_type_of(DType type);   // `other` has none: InternalError
+std::optional<int> axis_in(int64_t axis, int64_t rank);  // non-negative, or empty if out of range
+
+}  // namespace escapement

@@ -1,0 +1,304 @@
+// See region.h.
+#include "torch/region.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+#include "support/error.h"
+#include "support/events.h"
+#include "torch/region_info.h"
+
+namespace escapement {
+
+// One version: what was recorded, compiled and bound. Immutable but for its counters.
+struct Region::Version {
+  Program program;
+  double record_milliseconds;
+  size_t ops;
+  mutable std::atomic<int64_t> hits{0};
+};
+
+// Background compiles of one region: waited for when the region dies.
+struct Region::Build {
+  std::vector<std::thread> threads;
+};
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+// Arguments as Program wants them. Small programs need no allocation.
+class ArgumentList {
+ public:
+  explicit ArgumentList(const Region::Values& values) : arguments_(values.size()) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (values[i].isTensor()) arguments_[i].tensor = &values[i].toTensor();
+      else if (values[i].isInt()) arguments_[i].integer = values[i].toInt();
+    }
+  }
+  std::span<const Argument> span() const { return arguments_; }
+
+ private:
+  c10::SmallVector<Argument, 16> arguments_;
+};
+
+bool is_recordable(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.layout() == at::kStrided && tensor.device().is_cpu() && !tensor.is_quantized() &&
+         !tensor.is_nested() && !tensor.is_neg() && !tensor.is_conj();
+}
+
+// Turns SizeSpecs into Dims of one recording. A symbol is made when it is first met, with the value seen there as its hint.
+class SymbolBinder {
+ public:
+  explicit SymbolBinder(Recorder& recorder) : recorder_(recorder) {}
+
+  Dim integer(const InputSpec& spec, int64_t value) {
+    const Dim dim = recorder_.integer(value, spec.name);
+    if (spec.size.kind == SizeSpec::Kind::symbol) symbols_.try_emplace(spec.size.number, dim);
+    return dim;
+  }
+
+  // One Dim per axis; where nothing is known a new symbol is bound to this very size.
+  std::vector<Dim> sizes(const InputSpec& spec, const at::Tensor& tensor, uint32_t position) {
+    std::vector<Dim> result;
+    for (int64_t axis = 0; axis < tensor.dim(); ++axis) {
+      const Source source{Source::Kind::input_size, position, {}, static_cast<uint32_t>(axis)};
+      const SizeSpec unknown;
+      const bool known = static_cast<int64_t>(spec.sizes.size()) == tensor.dim();
+      result.push_back(size(known ? spec.sizes[axis] : unknown, tensor.size(axis), source));
+    }
+    return result;
+  }
+
+ private:
+  Dim size(const SizeSpec& spec, int64_t seen, const Source& source) {
+    if (spec.kind == SizeSpec::Kind::symbol) {
+      const auto found = symbols_.find(spec.number);
+      if (found != symbols_.end() && dims().hint(found->second) == seen) return found->second;
+      const Dim fresh = dims().new_symbol(SymbolKind::size, source, seen);
+      if (found == symbols_.end()) symbols_.emplace(spec.number, fresh);
+      return fresh;
+    }
+    if (spec.kind == SizeSpec::Kind::constant && spec.number == seen) return dims().constant(seen);
+    if (const Dim computed = expression(spec); computed && dims().hint(computed) == seen) return computed;
+    return dims().new_symbol(SymbolKind::size, source, seen);  // what the front end said does not hold here
+  }
+
+  Dim expression(const SizeSpec& spec) {
+    using Kind = SizeSpec::Kind;
+    if (spec.kind == Kind::constant) return dims().constant(spec.number);
+    if (spec.kind == Kind::symbol) {
+      const auto found = symbols_.find(spec.number);
+      return found == symbols_.end() ? Dim() : found->second;
+    }
+    if (spec.kind == Kind::unknown || spec.operands.empty()) return Dim();
+    const Dim a = expression(spec.operands[0]);
+    if (spec.kind == Kind::neg) return a ? dims().neg(a) : a;
+    const Dim b = spec.operands.size() == 2 ? expression(spec.operands[1]) : Dim();
+    if (!a || !b) return Dim();
+    switch (spec.kind) {
+      case Kind::add: return dims().add(a, b);
+      case Kind::mul: return dims().mul(a, b);
+      case Kind::floordiv: return dims().floordiv(a, b);
+      case Kind::mod: return dims().mod(a, b);
+      case Kind::min: return dims().min(a, b);
+      case Kind::max: return dims().max(a, b);
+      default: return Dim();
+    }
+  }
+
+  DimTable& dims() { return recorder_.dims(); }
+
+  Recorder& recorder_;
+  std::map<int64_t, Dim> symbols_;
+};
+
+}  // namespace
+
+Region::Region(std::string name, Forward forward, std::vector<InputSpec> inputs, Options options)
+    : name_(std::move(name)), forward_(std::move(forward)), inputs_(std::move(inputs)), options_(std::move(options)),
+      versions_(std::make_shared<Versions>()), build_(std::make_shared<Build>()) {
+  install_recorder();
+}
+
+Region::~Region() {
+  for (std::thread& thread : build_->threads) thread.join();
+}
+
+void Region::set_location_hook(std::function<int()> hook, std::function<std::string(int)> text) {
+  location_ = std::move(hook);
+  location_text_ = std::move(text);
+}
+
+void Region::call(const Values& arguments, Values& outputs) {
+  count(Stat::calls);
+  if (options_.disable) return run_eagerly(arguments, outputs, Reason::disabled);
+  if (has_gradient(arguments)) return run_eagerly(arguments, outputs, Reason::unsupported_input);
+  if (run_version(arguments, outputs)) return;
+  if (!may_record()) return run_eagerly(arguments, outputs, Reason::too_many_recordings);
+  record(arguments, outputs);
+}
+
+// Compiled code does not build a tape: a tensor that wants one runs eagerly.
+bool Region::has_gradient(const Values& arguments) const {
+  if (!at::GradMode::is_enabled()) return false;
+  for (const c10::IValue& value : arguments) {
+    if (value.isTensor() && value.toTensor().defined() && value.toTensor().requires_grad()) return true;
+  }
+  return false;
+}
+
+bool Region::run_version(const Values& arguments, Values& outputs) {
+  const std::shared_ptr<const Versions> versions = std::atomic_load(&versions_);
+  if (versions->empty()) return false;
+  const ArgumentList list(arguments);
+  for (const auto& version : *versions) {
+    if (!version->program.fits(list.span())) continue;
+    const Program::Outcome outcome = version->program.run(list.span(), outputs);
+    if (outcome == Program::Outcome::done) {
+      version->hits.fetch_add(1, std::memory_order_relaxed);
+      count(Stat::hits);
+      return true;
+    }
+    // A version whose checks could fail after an effect is never published: see build().
+    ESCAPEMENT_CHECK(outcome == Program::Outcome::check_failed_clean, "a check failed after an effect");
+    outputs.clear();
+    count(Stat::exits);
+  }
+  count(Stat::misses);
+  const std::lock_guard lock(mutex_);
+  if (misses_.size() < 32) misses_.push_back(describe(versions->back()->program.explain_miss(list.span())));
+  return false;
+}
+
+bool Region::may_record() {
+  const std::lock_guard lock(mutex_);
+  if (recordings_ >= options_.max_recordings) return false;
+  ++recordings_;
+  return true;
+}
+
+void Region::record(const Values& arguments, Values& outputs) {
+  for (const c10::IValue& value : arguments) {
+    if (value.isTensor() && !is_recordable(value.toTensor())) return run_eagerly(arguments, outputs, Reason::unsupported_input);
+  }
+  const Clock::time_point start = Clock::now();
+  Recording recording = run_recorded(arguments, outputs);
+  const double milliseconds = milliseconds_since(start);
+  count(Stat::recordings);
+  if (recording.refused) return note_failure(*recording.refused, recording.refused_detail);
+  if (options_.compile != "background") return build(std::move(recording), milliseconds);
+  const std::lock_guard lock(mutex_);
+  auto shared = std::make_shared<Recording>(std::move(recording));
+  build_->threads.emplace_back([this, shared, milliseconds] { build(std::move(*shared), milliseconds); });
+}
+
+Recording Region::run_recorded(const Values& arguments, Values& outputs) {
+  Recorder recorder(name_);
+  SymbolBinder binder(recorder);
+  Values wrapped;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const InputSpec& spec = inputs_[i];
+    if (arguments[i].isTensor()) {
+      const at::Tensor& tensor = arguments[i].toTensor();
+      auto sizes = binder.sizes(spec, tensor, static_cast<uint32_t>(i));
+      wrapped.emplace_back(recorder.tensor(tensor, std::move(sizes), spec.name, spec.parameter));
+    } else if (arguments[i].isInt() && spec.kind == InputSpec::Kind::integer) {
+      wrapped.emplace_back(recorder.as_symint(binder.integer(spec, arguments[i].toInt())));
+    } else {
+      recorder.opaque_input(spec.name);
+      wrapped.push_back(arguments[i]);
+    }
+  }
+  if (location_) recorder.set_location_hook(location_);
+  recorder.enter();
+  forward_(wrapped, outputs);  // an exception of the program's own passes through; ~Recorder restores the thread
+  recorder.leave();
+  Recording recording = recorder.finish(outputs);
+  if (location_text_) {
+    for (std::string& text : recording.trace.locations) text = location_text_(std::atoi(text.c_str()));
+  }
+  return recording;
+}
+
+void Region::build(Recording recording, double record_milliseconds) {
+  try {
+    const Clock::time_point start = Clock::now();
+    std::shared_ptr<const Compiled> compiled = compile(recording.trace, options_);
+    count(Stat::compile_nanoseconds, static_cast<int64_t>(milliseconds_since(start) * 1e6));
+    if (checks_follow_effects(compiled->plan)) return note_failure(Reason::data_dependent_guard, "");
+    const size_t ops = recording.ops;
+    publish(std::shared_ptr<const Version>(
+        new Version{Program(std::move(compiled), std::move(recording)), record_milliseconds, ops, {}}));
+  } catch (const InternalError& error) {
+    note_failure(error.reason, error.what());
+  } catch (const std::exception& error) {
+    note_failure(Reason::compile_failed, error.what());
+  }
+}
+
+void Region::publish(std::shared_ptr<const Version> version) {
+  const std::lock_guard lock(mutex_);
+  auto next = std::make_shared<Versions>(*versions_);
+  next->push_back(std::move(version));
+  if (next->size() > 1) count(Stat::recompiles);
+  std::atomic_store(&versions_, std::shared_ptr<const Versions>(std::move(next)));
+}
+
+void Region::run_eagerly(const Values& arguments, Values& outputs, Reason why) {
+  if (options_.strict && why != Reason::disabled)
+    throw UserError("escapement: '" + name_ + "' would run eagerly (" + std::string(reason_name(why)) + ": " +
+                    std::string(reason_message(why)) + ") and strict is set");
+  count(why);
+  count(Stat::eager_calls);
+  {
+    const std::lock_guard lock(mutex_);
+    ++fallbacks_[why];
+  }
+  forward_(arguments, outputs);
+}
+
+// The call itself has been answered by the recording run; only later calls are affected.
+void Region::note_failure(Reason why, const std::string& detail) {
+  count(why);
+  log_event("fallback", name_ + ": " + std::string(reason_name(why)) + " " + detail);
+  const std::string text = "escapement: '" + name_ + "' is not compiled (" + std::string(reason_name(why)) + ": " +
+                           std::string(reason_message(why)) + (detail.empty() ? "" : "; " + detail) + "); it runs eagerly";
+  bool warn = false;
+  {
+    const std::lock_guard lock(mutex_);
+    ++fallbacks_[why];
+    warn = !std::exchange(warned_, true);
+  }
+  if (options_.strict) throw UserError(text);
+  if (warn) std::fprintf(stderr, "%s\n", text.c_str());
+}
+
+std::string Region::info() const {
+  const std::shared_ptr<const Versions> versions = std::atomic_load(&versions_);
+  const std::lock_guard lock(mutex_);
+  Json json;
+  json.open_object().field("name", name_).field("recordings", static_cast<int64_t>(recordings_));
+  json.key("versions").open_array();
+  for (const auto& version : *versions) {
+    json.open_object();
+    json.field("hits", version->hits.load()).field("ops", static_cast<int64_t>(version->ops));
+    json.field("record_ms", version->record_milliseconds);
+    write_program(json, version->program);
+    json.close();
+  }
+  json.close().key("misses").open_array();
+  for (const std::string& miss : misses_) json.value(miss);
+  json.close().key("fallbacks").open_object();
+  for (const auto& [why, times] : fallbacks_) json.field(reason_name(why), times);
+  json.close().close();
+  return json.text();
+}
+
+}  // namespace escapement

@@ -1,0 +1,84 @@
+// Region: one captured program and the versions compiled for it. The first call runs under the recorder and is the recording;
+// later calls run the first version that fits. A call that fits none is recorded too, up to Options::max_recordings; after that, and
+// whenever something of ours fails, the program itself runs eagerly, counted under a Reason.
+//
+// Thread safe: any number of threads may call. Which version runs is a function of the arguments alone: versions are tried in the
+// order in which they were made, and a version's entry checks decide.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "escapement/export.h"
+#include "support/options.h"
+#include "torch/program.h"
+#include "torch/recorder.h"
+
+namespace escapement {
+
+// A size as the front end knows it: a number, one of the program's symbols, or arithmetic on such.
+struct SizeSpec {
+  enum class Kind : uint8_t { unknown, constant, symbol, add, mul, floordiv, mod, min, max, neg } kind = Kind::unknown;
+  int64_t number = 0;            // constant's value, symbol's number
+  std::vector<SizeSpec> operands;
+};
+
+struct InputSpec {
+  enum class Kind : uint8_t { tensor, integer, other } kind = Kind::tensor;
+  std::string name;
+  std::vector<SizeSpec> sizes;   // tensor: one per dim, or empty (all unknown: a new symbol each)
+  SizeSpec size;                 // integer: which symbol it binds, or what it equals
+  bool parameter = false;
+};
+
+class ESCAPEMENT_API Region {
+ public:
+  using Values = std::vector<c10::IValue>;
+  // Runs the program on tensors, SymInts and other values; appends its outputs.
+  using Forward = std::function<void(const Values& arguments, Values& outputs)>;
+
+  Region(std::string name, Forward forward, std::vector<InputSpec> inputs, Options options);
+  ~Region();
+
+  void set_location_hook(std::function<int()> hook, std::function<std::string(int)> text);
+  void call(const Values& arguments, Values& outputs);
+  std::string info() const;      // JSON: versions, kernels, calls, guards, symbols, timings, fallbacks
+
+ private:
+  struct Version;
+  struct Build;
+  using Versions = std::vector<std::shared_ptr<const Version>>;
+
+  bool run_version(const Values& arguments, Values& outputs);
+  bool may_record();
+  void record(const Values& arguments, Values& outputs);
+  Recording run_recorded(const Values& arguments, Values& outputs);
+  void build(Recording recording, double record_milliseconds);
+  void publish(std::shared_ptr<const Version> version);
+  void run_eagerly(const Values& arguments, Values& outputs, Reason why);
+  void note_failure(Reason why, const std::string& detail);
+  bool has_gradient(const Values& arguments) const;
+
+  const std::string name_;
+  const Forward forward_;
+  const std::vector<InputSpec> inputs_;
+  const Options options_;
+  std::function<int()> location_;
+  std::function<std::string(int)> location_text_;
+
+  mutable std::mutex mutex_;
+  std::shared_ptr<const Versions> versions_;          // read with atomic_load
+  std::map<Reason, int64_t> fallbacks_;
+  std::vector<std::string> misses_;
+  int recordings_ = 0;
+  bool warned_ = false;
+  std::shared_ptr<Build> build_;
+};
+
+}  // namespace escapement

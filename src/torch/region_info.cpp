@@ -1,0 +1,130 @@
+// See region_info.h.
+#include "torch/region_info.h"
+
+#include "guards/check.h"
+
+namespace escapement {
+namespace {
+
+std::string location_of(const Trace& trace, const Location& location) {
+  return location.index < trace.locations.size() ? trace.locations[location.index] : "";
+}
+
+void write_kernels(Json& json, const LaunchPlan& plan) {
+  std::vector<int64_t> launches(plan.kernels.size());
+  for (const Step& step : plan.steps) {
+    if (const auto* kernel = std::get_if<KernelStep>(&step)) ++launches[kernel->kernel];
+  }
+  json.key("kernels").open_array();
+  for (size_t i = 0; i < plan.kernels.size(); ++i) {
+    json.open_object().field("name", plan.kernels[i].name).field("launches", launches[i]).key("ops").open_array();
+    for (const Op op : plan.kernels[i].ops) json.value(name_of(op));
+    json.close().close();
+  }
+  json.close();
+}
+
+std::string value_name(const Trace& trace, ValueId value) {
+  const InstrId definition = trace[value].definition;
+  std::string name = "%" + std::to_string(value.index);
+  if (definition) name += " " + std::string(name_of(trace[definition].op));
+  return name;
+}
+
+void write_apart(Json& json, const LaunchPlan& plan) {
+  json.key("apart").open_array();
+  for (const Apart& apart : plan.apart) {
+    json.open_object().field("producer", value_name(plan.trace, apart.producer));
+    json.field("consumer", value_name(plan.trace, apart.consumer));
+    json.field("reason", reason_name(apart.why)).field("message", reason_message(apart.why)).close();
+  }
+  json.close();
+}
+
+void write_calls(Json& json, const LaunchPlan& plan) {
+  json.key("calls").open_array();
+  for (const Step& step : plan.steps) {
+    const auto* call = std::get_if<CallStep>(&step);
+    if (!call) continue;
+    const Instr& instr = plan.trace[call->instr];
+    json.open_object().field("target", instr.attrs.target).field("reason", reason_name(instr.why));
+    json.field("planned", call->into_planned).field("location", location_of(plan.trace, instr.location)).close();
+  }
+  json.close();
+}
+
+void write_guards(Json& json, const Trace& trace) {
+  json.key("guards").open_array();
+  for (const Guard& guard : trace.guards) {
+    json.open_object().field("guard", to_string(trace, guard)).field("because", guard.because);
+    json.field("at_entry", testable_at_entry(trace, guard)).field("location", location_of(trace, guard.location)).close();
+  }
+  json.close();
+}
+
+void write_symbols(Json& json, const Trace& trace) {
+  json.key("symbols").open_array();
+  for (uint32_t i = 0; i < trace.dims.symbol_count(); ++i) {
+    const SymbolInfo& info = trace.dims.info(Symbol(i));
+    json.open_object().field("symbol", trace.dims.to_string(Symbol(i))).field("source", to_string(info.source));
+    if (info.source.kind <= Source::Kind::input_value && info.source.input < trace.inputs.size())
+      json.field("input", trace.inputs[info.source.input].name);
+    json.close();
+  }
+  json.close();
+}
+
+void write_timings(Json& json, const Compiled& compiled) {
+  json.key("timings").open_object();
+  for (const StepTime& step : compiled.times) json.field(step.name, step.milliseconds);
+  json.close();
+}
+
+bool changes_outside(const LaunchPlan& plan, const Step& step) {
+  const auto outside = [&](ValueId value) {
+    const uint32_t buffer = plan.buffer_of[value.index];
+    return buffer != ValueId::kNone && plan.buffers[buffer].kind == Buffer::Kind::input;
+  };
+  if (const auto* kernel = std::get_if<KernelStep>(&step)) {
+    const LoopNest& nest = plan.kernels[kernel->kernel].nest;
+    for (size_t i = 0; i < nest.params.size(); ++i) {
+      if (nest.params[i].written && plan.buffers[kernel->operands[i].buffer].kind == Buffer::Kind::input) return true;
+    }
+    return false;
+  }
+  const auto* call = std::get_if<CallStep>(&step);
+  if (!call) return false;
+  const Instr& instr = plan.trace[call->instr];
+  for (const uint32_t operand : instr.writes) {
+    if (outside(instr.operands[operand])) return true;
+  }
+  return instr.effect && instr.writes.empty();
+}
+
+}  // namespace
+
+void write_program(Json& json, const Program& program) {
+  const Compiled& compiled = program.compiled();
+  write_kernels(json, compiled.plan);
+  write_apart(json, compiled.plan);
+  write_calls(json, compiled.plan);
+  write_guards(json, compiled.plan.trace);
+  write_symbols(json, compiled.plan.trace);
+  write_timings(json, compiled);
+  json.field("prepared", program.describe_calls());
+}
+
+std::string describe(const Miss& miss) {
+  return miss.source + ": expected " + miss.expected + ", seen " + miss.seen;
+}
+
+bool checks_follow_effects(const LaunchPlan& plan) {
+  bool effect = false;
+  for (const Step& step : plan.steps) {
+    if (std::holds_alternative<CheckStep>(step) && effect) return true;
+    effect = effect || changes_outside(plan, step);
+  }
+  return false;
+}
+
+}  // namespace escapement

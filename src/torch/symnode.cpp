@@ -1,0 +1,513 @@
+#include "torch/symnode.h"
+
+#include <cmath>
+
+#include "support/error.h"
+
+namespace escapement {
+
+namespace {
+
+using FKind = FloatExpr::Kind;
+using BKind = BoolExpr::Kind;
+
+int64_t floor_div(int64_t a, int64_t b) {
+  const int64_t q = a / b;
+  return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;
+}
+
+FloatExprPtr float_of_dim(Dim dim, int64_t hint) {
+  FloatExpr e;
+  e.kind = FKind::dim;
+  e.hint = static_cast<double>(hint);
+  e.dim = dim;
+  return std::make_shared<const FloatExpr>(std::move(e));
+}
+
+double apply(FKind kind, double a, double b) {
+  switch (kind) {
+    case FKind::add: return a + b;
+    case FKind::sub: return a - b;
+    case FKind::mul: return a * b;
+    case FKind::div: return a / b;
+    case FKind::pow: return std::pow(a, b);
+    case FKind::sqrt: return std::sqrt(a);
+    case FKind::neg: return -a;
+    case FKind::min: return b < a ? b : a;
+    case FKind::max: return b > a ? b : a;
+    default: return a;
+  }
+}
+
+// Not negative for any value of its symbols, as far as cheap reasoning goes.
+bool never_negative(const DimTable& dims, const FloatExpr& e) {
+  switch (e.kind) {
+    case FKind::constant: return e.hint >= 0;
+    case FKind::dim: return dims.range(e.dim).low >= 0;
+    case FKind::sqrt: return true;
+    case FKind::add: case FKind::mul: case FKind::div: case FKind::max: case FKind::min:
+      return never_negative(dims, *e.a) && never_negative(dims, *e.b);
+    case FKind::pow: return never_negative(dims, *e.a);
+    default: return false;
+  }
+}
+
+// The host needs the number itself.
+void pin_float(Tape& tape, const FloatExpr& e, const std::string& because) {
+  switch (e.kind) {
+    case FKind::constant: return;
+    case FKind::dim: tape.pin(e.dim, static_cast<int64_t>(e.hint), because); return;
+    case FKind::value: tape.guard_float_value(e.value, e.hint); return;
+    default:
+      pin_float(tape, *e.a, because);
+      if (e.b) pin_float(tape, *e.b, because);
+  }
+}
+
+std::string place(const char* what, const char* file, int64_t line) {
+  if (file == nullptr || *file == 0) return what;
+  const std::string_view path = file;
+  const size_t slash = path.rfind('/');
+  return std::string(what) + " at " + std::string(path.substr(slash == path.npos ? 0 : slash + 1)) + ":" + std::to_string(line);
+}
+
+Truth negated(Truth t) { return t == Truth::unknown ? t : t == Truth::yes ? Truth::no : Truth::yes; }
+
+Truth truth_of(const DimTable& dims, const BoolExpr& e) {
+  switch (e.relation) {
+    case Guard::Kind::equal: return dims.equal(e.left, e.right);
+    case Guard::Kind::not_equal: return negated(dims.equal(e.left, e.right));
+    case Guard::Kind::less: return dims.less(e.left, e.right);
+    case Guard::Kind::less_equal:
+      // No size is larger; this is how "to the end" is written in a slice.
+      if (dims.as_constant(e.right) == std::optional<int64_t>(INT64_MAX)) return Truth::yes;
+      return dims.less_equal(e.left, e.right);
+    case Guard::Kind::broadcast: return Truth::unknown;
+  }
+  return Truth::unknown;
+}
+
+Truth known(Tape& tape, const BoolExpr& e) {
+  switch (e.kind) {
+    case BKind::constant: return e.hint ? Truth::yes : Truth::no;
+    case BKind::relation: return truth_of(tape.dims(), e);
+    case BKind::negation: return negated(known(tape, *e.a));
+    case BKind::both:
+    case BKind::either: {
+      const Truth absorbing = e.kind == BKind::either ? Truth::yes : Truth::no;
+      const Truth a = known(tape, *e.a), b = known(tape, *e.b);
+      if (a == absorbing || b == absorbing) return absorbing;
+      return a == Truth::unknown || b == Truth::unknown ? Truth::unknown : a;
+    }
+    case BKind::floats: return Truth::unknown;
+  }
+  return Truth::unknown;
+}
+
+Op op_of(FKind kind) {
+  switch (kind) {
+    case FKind::add: return Op::add;
+    case FKind::sub: return Op::sub;
+    case FKind::mul: return Op::mul;
+    case FKind::div: return Op::div;
+    case FKind::pow: return Op::pow;
+    case FKind::sqrt: return Op::sqrt;
+    case FKind::neg: return Op::neg;
+    case FKind::min: return Op::minimum;
+    case FKind::max: return Op::maximum;
+    default: return Op::copy;
+  }
+}
+
+}  // namespace
+
+FloatExprPtr float_constant(double value) {
+  FloatExpr e;
+  e.hint = value;
+  return std::make_shared<const FloatExpr>(std::move(e));
+}
+
+FloatExprPtr float_binary(FKind kind, FloatExprPtr a, FloatExprPtr b) {
+  FloatExpr e;
+  e.kind = kind;
+  e.hint = apply(kind, a->hint, b ? b->hint : 0);
+  const bool constant = a->kind == FKind::constant && (!b || b->kind == FKind::constant);
+  if (constant) return float_constant(e.hint);
+  if (kind == FKind::pow && b->kind == FKind::constant && b->hint == 0.5) {
+    e.kind = FKind::sqrt;
+    b = nullptr;
+  }
+  e.a = std::move(a);
+  e.b = std::move(b);
+  return std::make_shared<const FloatExpr>(std::move(e));
+}
+
+ValueId materialise(Tape& tape, const FloatExpr& e) {
+  Number number;
+  switch (e.kind) {
+    case FKind::constant:
+      number.kind = Number::Kind::real;
+      number.real = e.hint;
+      return tape.scalar(number, DType::f64);
+    case FKind::dim:
+      number.kind = Number::Kind::dim;
+      number.dim = e.dim;
+      return tape.scalar(number, DType::f64);
+    case FKind::value: return tape.builder.cast(e.value, DType::f64);
+    default: break;
+  }
+  std::vector<ValueId> operands{materialise(tape, *e.a)};
+  if (e.b) operands.push_back(materialise(tape, *e.b));
+  return tape.builder.pointwise(op_of(e.kind), operands);
+}
+
+BoolExprPtr bool_relation(Guard::Kind relation, Dim left, Dim right, bool hint) {
+  BoolExpr e;
+  e.kind = BKind::relation;
+  e.relation = relation;
+  e.left = left;
+  e.right = right;
+  e.hint = hint;
+  return std::make_shared<const BoolExpr>(std::move(e));
+}
+
+static BoolExprPtr bool_constant(bool value) {
+  BoolExpr e;
+  e.hint = value;
+  return std::make_shared<const BoolExpr>(std::move(e));
+}
+
+static BoolExprPtr bool_node(BKind kind, BoolExprPtr a, BoolExprPtr b, bool hint) {
+  BoolExpr e;
+  e.kind = kind;
+  e.hint = hint;
+  e.a = std::move(a);
+  e.b = std::move(b);
+  return std::make_shared<const BoolExpr>(std::move(e));
+}
+
+BoolExprPtr bool_both(BoolExprPtr a, BoolExprPtr b) {
+  const bool hint = a->hint && b->hint;
+  return bool_node(BKind::both, std::move(a), std::move(b), hint);
+}
+
+BoolExprPtr bool_either(BoolExprPtr a, BoolExprPtr b) {
+  const bool hint = a->hint || b->hint;
+  return bool_node(BKind::either, std::move(a), std::move(b), hint);
+}
+
+bool decide(Tape& tape, const BoolExpr& e, const std::string& because) {
+  if (!tape.live()) return e.hint;
+  switch (e.kind) {
+    case BKind::constant: break;
+    case BKind::relation: tape.guard_relation(e.relation, e.left, e.right, e.hint, because); break;
+    case BKind::negation: decide(tape, *e.a, because); break;
+    case BKind::both:
+    case BKind::either: {
+      // One side alone explains the outcome if it is the absorbing one (false of `and`, true of `or`): prefer a provable one.
+      const bool absorbing = e.kind == BKind::either;
+      const BoolExpr* alone = nullptr;
+      for (const BoolExpr* side : {e.b.get(), e.a.get()})
+        if (side->hint == absorbing && (!alone || known(tape, *side) != Truth::unknown)) alone = side;
+      if (alone) {
+        decide(tape, *alone, because);
+      } else {
+        decide(tape, *e.a, because);
+        decide(tape, *e.b, because);
+      }
+      break;
+    }
+    case BKind::floats:
+      pin_float(tape, *e.x, because);
+      pin_float(tape, *e.y, because);
+      break;
+  }
+  return e.hint;
+}
+
+c10::SymBool symbool(Tape& tape, BoolExprPtr expr) {
+  if (!tape.live() || expr->kind == BKind::constant) return c10::SymBool(expr->hint);
+  c10::SymNode node = Node::boolean(tape.shared_from_this(), std::move(expr));
+  if (auto* shell = python_hooks().to_python) node = shell(std::move(node));
+  return c10::SymBool(std::move(node));
+}
+
+// --- Node
+
+c10::SymNode Node::integer(TapePtr tape, Dim dim, int64_t hint) {
+  auto node = c10::make_intrusive<Node>();
+  node->kind_ = Kind::integer;
+  node->tape_ = std::move(tape);
+  node->dim_ = dim;
+  node->int_hint_ = hint;
+  return node;
+}
+
+c10::SymNode Node::boolean(TapePtr tape, BoolExprPtr expr) {
+  auto node = c10::make_intrusive<Node>();
+  node->kind_ = Kind::boolean;
+  node->tape_ = std::move(tape);
+  node->bool_expr_ = std::move(expr);
+  return node;
+}
+
+c10::SymNode Node::real(TapePtr tape, FloatExprPtr expr) {
+  auto node = c10::make_intrusive<Node>();
+  node->kind_ = Kind::real;
+  node->tape_ = std::move(tape);
+  node->float_ = std::move(expr);
+  return node;
+}
+
+Node* Node::of(c10::SymNodeImpl* node) {
+  if (node == nullptr) return nullptr;
+  if (auto* own = dynamic_cast<Node*>(node)) return own;
+  if (auto* unwrap = python_hooks().from_python) return dynamic_cast<Node*>(unwrap(node));
+  return nullptr;
+}
+
+namespace {
+
+const Node& peer(const c10::SymNode& other) {
+  Node* node = Node::of(other.get());
+  ESCAPEMENT_CHECK(node != nullptr, "a symbolic number of another tracer meets one of ours");
+  return *node;
+}
+
+int64_t checked(bool overflow, int64_t value) {
+  if (overflow) throw UserError("a symbolic size overflows 64 bits");
+  return value;
+}
+
+}  // namespace
+
+FloatExprPtr Node::as_float() const {
+  return kind_ == Kind::real ? float_ : float_of_dim(dim_, int_hint_);
+}
+
+// Integer arithmetic on dims; after the recording only the hints go on.
+#define ESCAPEMENT_INT_BINARY(method, builtin)                                                        \
+  c10::SymNode Node::method(const c10::SymNode& other) {                                              \
+    const Node& o = peer(other);                                                                      \
+    if (kind_ == Kind::real || o.kind_ == Kind::real)                                                 \
+      return real(tape_, float_binary(FKind::method, as_float(), o.as_float()));                      \
+    int64_t hint = 0;                                                                                 \
+    const bool overflow = builtin(int_hint_, o.int_hint_, &hint);                                     \
+    checked(overflow, hint);                                                                          \
+    return integer(tape_, tape_->closed ? Dim() : tape_->dims().method(dim_, o.dim_), hint);          \
+  }
+ESCAPEMENT_INT_BINARY(add, __builtin_add_overflow)
+ESCAPEMENT_INT_BINARY(sub, __builtin_sub_overflow)
+ESCAPEMENT_INT_BINARY(mul, __builtin_mul_overflow)
+#undef ESCAPEMENT_INT_BINARY
+
+c10::SymNode Node::truediv(const c10::SymNode& other) {
+  return real(tape_, float_binary(FKind::div, as_float(), peer(other).as_float()));
+}
+
+c10::SymNode Node::pow(const c10::SymNode& other) {
+  const Node& o = peer(other);
+  if (kind_ == Kind::real || o.kind_ == Kind::real)
+    return real(tape_, float_binary(FKind::pow, as_float(), o.as_float()));
+  const int64_t exponent = const_cast<Node&>(o).guard_int("", 0);  // a symbolic exponent has no polynomial
+  if (exponent < 0) return real(tape_, float_binary(FKind::pow, as_float(), float_constant(static_cast<double>(exponent))));
+  c10::SymNode result = wrap_int(1);
+  for (int64_t i = 0; i < exponent; ++i) result = mul(result);
+  return result;
+}
+
+c10::SymNode Node::floordiv(const c10::SymNode& other) {
+  const Node& o = peer(other);
+  if (kind_ == Kind::real || o.kind_ == Kind::real)
+    return real(tape_, float_constant(std::floor(guard_float("", 0) / const_cast<Node&>(o).guard_float("", 0))));
+  TORCH_CHECK(o.int_hint_ != 0, "ZeroDivisionError: integer division or modulo by zero");
+  return integer(tape_, tape_->closed ? Dim() : tape_->dims().floordiv(dim_, o.dim_), floor_div(int_hint_, o.int_hint_));
+}
+
+c10::SymNode Node::mod(const c10::SymNode& other) {
+  const Node& o = peer(other);
+  if (kind_ == Kind::real || o.kind_ == Kind::real) {
+    const double a = guard_float("", 0), b = const_cast<Node&>(o).guard_float("", 0);
+    return real(tape_, float_constant(a - std::floor(a / b) * b));
+  }
+  TORCH_CHECK(o.int_hint_ != 0, "ZeroDivisionError: integer division or modulo by zero");
+  const int64_t hint = int_hint_ - floor_div(int_hint_, o.int_hint_) * o.int_hint_;
+  return integer(tape_, tape_->closed ? Dim() : tape_->dims().mod(dim_, o.dim_), hint);
+}
+
+c10::SymNode Node::sym_min(const c10::SymNode& other) {
+  const Node& o = peer(other);
+  if (kind_ == Kind::real || o.kind_ == Kind::real)
+    return real(tape_, float_binary(FKind::min, as_float(), o.as_float()));
+  return integer(tape_, tape_->closed ? Dim() : tape_->dims().min(dim_, o.dim_), std::min(int_hint_, o.int_hint_));
+}
+
+c10::SymNode Node::sym_max(const c10::SymNode& other) {
+  const Node& o = peer(other);
+  if (kind_ == Kind::real || o.kind_ == Kind::real)
+    return real(tape_, float_binary(FKind::max, as_float(), o.as_float()));
+  return integer(tape_, tape_->closed ? Dim() : tape_->dims().max(dim_, o.dim_), std::max(int_hint_, o.int_hint_));
+}
+
+c10::SymNode Node::neg() {
+  if (kind_ == Kind::real) return real(tape_, float_binary(FKind::neg, float_, nullptr));
+  return integer(tape_, tape_->closed ? Dim() : tape_->dims().neg(dim_), -int_hint_);
+}
+
+namespace {
+
+bool holds(Guard::Kind relation, double a, double b) {
+  switch (relation) {
+    case Guard::Kind::equal: return a == b;
+    case Guard::Kind::not_equal: return a != b;
+    case Guard::Kind::less: return a < b;
+    default: return a <= b;
+  }
+}
+
+bool holds(Guard::Kind relation, int64_t a, int64_t b) {
+  switch (relation) {
+    case Guard::Kind::equal: return a == b;
+    case Guard::Kind::not_equal: return a != b;
+    case Guard::Kind::less: return a < b;
+    default: return a <= b;
+  }
+}
+
+// The float as an integer expression, if it is one: float(s), or a whole constant.
+std::optional<Dim> integral(DimTable& dims, const FloatExpr& e) {
+  if (e.kind == FKind::dim) return e.dim;
+  if (e.kind == FKind::constant && std::abs(e.hint) < 1e15 && std::floor(e.hint) == e.hint)
+    return dims.constant(static_cast<int64_t>(e.hint));
+  return {};
+}
+
+BoolExprPtr compare_floats(Tape& tape, Guard::Kind relation, const FloatExprPtr& a, const FloatExprPtr& b) {
+  const bool hint = holds(relation, a->hint, b->hint);
+  if (!tape.live()) return bool_constant(hint);
+  const auto left = integral(tape.dims(), *a), right = integral(tape.dims(), *b);
+  if (left && right) return bool_relation(relation, *left, *right, hint);
+  const auto zero = [](const FloatExpr& e) { return e.kind == FKind::constant && e.hint == 0; };
+  if (relation == Guard::Kind::less_equal && zero(*a) && never_negative(tape.dims(), *b)) return bool_constant(true);
+  if (relation == Guard::Kind::less && zero(*b) && never_negative(tape.dims(), *a)) return bool_constant(false);
+  BoolExpr e;
+  e.kind = BKind::floats;
+  e.hint = hint;
+  e.x = a;
+  e.y = b;
+  return std::make_shared<const BoolExpr>(std::move(e));
+}
+
+}  // namespace
+
+c10::SymNode Node::compare(Guard::Kind relation, const c10::SymNode& left, const c10::SymNode& right) {
+  const Node &l = peer(left), &r = peer(right);
+  if (l.kind_ == Kind::real || r.kind_ == Kind::real)
+    return boolean(tape_, compare_floats(*tape_, relation, l.as_float(), r.as_float()));
+  return boolean(tape_, bool_relation(relation, l.dim_, r.dim_, holds(relation, l.int_hint_, r.int_hint_)));
+}
+
+c10::SymNode Node::eq(const c10::SymNode& o) { return compare(Guard::Kind::equal, clone(), o); }
+c10::SymNode Node::ne(const c10::SymNode& o) { return compare(Guard::Kind::not_equal, clone(), o); }
+c10::SymNode Node::lt(const c10::SymNode& o) { return compare(Guard::Kind::less, clone(), o); }
+c10::SymNode Node::le(const c10::SymNode& o) { return compare(Guard::Kind::less_equal, clone(), o); }
+c10::SymNode Node::gt(const c10::SymNode& o) { return compare(Guard::Kind::less, o, clone()); }
+c10::SymNode Node::ge(const c10::SymNode& o) { return compare(Guard::Kind::less_equal, o, clone()); }
+
+// floor(a / b) of integers is a floordiv; any other float is looked at.
+c10::SymNode Node::floor() {
+  if (kind_ != Kind::real) return clone();
+  const FloatExpr& e = *float_;
+  if (e.kind == FKind::dim) return integer(tape_, e.dim, static_cast<int64_t>(e.hint));
+  if (e.kind == FKind::div && tape_->live()) {
+    const auto a = integral(tape_->dims(), *e.a), b = integral(tape_->dims(), *e.b);
+    if (a && b) return integer(tape_, tape_->dims().floordiv(*a, *b), static_cast<int64_t>(std::floor(e.hint)));
+  }
+  return wrap_int(static_cast<int64_t>(std::floor(guard_float("", 0))));
+}
+
+c10::SymNode Node::ceil() {
+  if (kind_ != Kind::real) return clone();
+  const FloatExpr& e = *float_;
+  if (e.kind == FKind::dim) return integer(tape_, e.dim, static_cast<int64_t>(e.hint));
+  if (e.kind == FKind::div && tape_->live()) {
+    DimTable& dims = tape_->dims();
+    const auto a = integral(dims, *e.a), b = integral(dims, *e.b);
+    if (a && b) return integer(tape_, dims.neg(dims.floordiv(dims.neg(*a), *b)), static_cast<int64_t>(std::ceil(e.hint)));
+  }
+  return wrap_int(static_cast<int64_t>(std::ceil(guard_float("", 0))));
+}
+
+c10::SymNode Node::trunc() {
+  if (kind_ != Kind::real) return clone();
+  if (tape_->live() && never_negative(tape_->dims(), *float_)) return floor();
+  return wrap_int(static_cast<int64_t>(std::trunc(guard_float("", 0))));
+}
+
+c10::SymNode Node::sym_sqrt() { return real(tape_, float_binary(FKind::sqrt, as_float(), nullptr)); }
+c10::SymNode Node::sym_float() { return real(tape_, as_float()); }
+c10::SymNode Node::clone() { return c10::SymNode::reclaim_copy(this); }
+
+c10::SymNode Node::sym_or(const c10::SymNode& o) { return boolean(tape_, bool_either(bool_expr_, peer(o).bool_expr_)); }
+c10::SymNode Node::sym_and(const c10::SymNode& o) { return boolean(tape_, bool_both(bool_expr_, peer(o).bool_expr_)); }
+c10::SymNode Node::sym_not() { return boolean(tape_, bool_node(BKind::negation, bool_expr_, nullptr, !bool_expr_->hint)); }
+
+c10::SymNode Node::wrap_int(int64_t num) {
+  return integer(tape_, tape_->closed ? Dim() : tape_->dims().constant(num), num);
+}
+c10::SymNode Node::wrap_float(double num) { return real(tape_, float_constant(num)); }
+c10::SymNode Node::wrap_bool(bool num) { return boolean(tape_, bool_constant(num)); }
+
+std::optional<int64_t> Node::maybe_as_int() {
+  if (kind_ != Kind::integer) return {};
+  if (tape_->closed) return int_hint_;
+  return tape_->dims().as_constant(dim_);
+}
+
+int64_t Node::guard_int(const char* file, int64_t line) {
+  if (kind_ == Kind::boolean) return guard_bool(file, line);
+  if (kind_ == Kind::real) return static_cast<int64_t>(guard_float(file, line));
+  if (tape_->live()) tape_->pin(dim_, int_hint_, place("exact value read", file, line));
+  return int_hint_;
+}
+
+bool Node::guard_bool(const char* file, int64_t line) {
+  if (kind_ != Kind::boolean) return guard_int(file, line) != 0;
+  return decide(*tape_, *bool_expr_, place("branch", file, line));
+}
+
+// Callers have a path that is right whatever the answer: only what is provable counts, and nothing is guarded.
+bool Node::statically_known_true(const char*, int64_t) {
+  if (kind_ != Kind::boolean || !tape_->live()) return bool_expr_ && bool_expr_->hint;
+  return known(*tape_, *bool_expr_) == Truth::yes;
+}
+
+// `otherwise` is right for all sizes; the special path is taken, under a guard, only if these sizes call for it.
+bool Node::guard_or(bool otherwise, const char* file, int64_t line) {
+  if (bool_expr_->hint == otherwise) return otherwise;
+  return guard_bool(file, line);
+}
+
+double Node::guard_float(const char* file, int64_t line) {
+  if (kind_ == Kind::integer) return static_cast<double>(guard_int(file, line));
+  if (tape_->live()) pin_float(*tape_, *float_, place("exact value read", file, line));
+  return float_->hint;
+}
+
+std::string Node::str() {
+  if (kind_ == Kind::boolean) return bool_expr_->hint ? "True" : "False";
+  if (kind_ == Kind::real) return std::to_string(float_->hint);
+  return tape_->closed ? std::to_string(int_hint_) : tape_->dims().to_string(dim_);
+}
+
+c10::SymNode symbolic_sqrt(c10::SymNodeImpl* node) {
+  Node* own = Node::of(node);
+  return own ? own->sym_sqrt() : c10::SymNode();
+}
+
+c10::SymNode symbolic_trunc(c10::SymNodeImpl* node) {
+  Node* own = Node::of(node);
+  return own ? own->trunc() : c10::SymNode();
+}
+
+}  // namespace escapement

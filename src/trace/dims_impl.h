@@ -1,0 +1,151 @@
+// What lies behind DimTable. Private to dims*.cpp: dims.cpp (normal form and constructors), dims_divide.cpp (floordiv, mod),
+// dims_facts.cpp (canonical form and questions), dims_text.cpp (text, values, steps).
+//
+// Two layers. The *structural* layer makes expressions and knows no facts, so equal text gives equal ids whatever was assumed
+// before; print and parse rely on it. The *fact* layer rewrites an expression to its canonical form: solved variables are
+// replaced, atoms rebuilt and decided by ranges. Results are cached until the next fact.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <functional>
+#include <unordered_map>
+
+#include "support/error.h"
+#include "trace/dims.h"
+
+namespace escapement {
+
+using Var = uint32_t;  // index into Impl::variables
+
+enum class AtomOp : uint8_t { floordiv, mod, min, max, wide_add, wide_mul };  // the last two: over the caps, kept unexpanded
+
+struct Variable {
+  bool is_atom = false;
+  Symbol symbol;
+  AtomOp op = AtomOp::floordiv;
+  Dim a, b;
+  Dim self;  // the variable as an expression
+};
+
+struct Term {
+  std::vector<Var> vars;  // ascending in variable order, with repetition; empty: the constant
+  int64_t coefficient = 0;
+  friend bool operator==(const Term&, const Term&) = default;
+};
+
+using Poly = std::vector<Term>;  // descending degree, then by variables; no zero coefficients; empty: 0
+
+// Arithmetic left 64 bits. Caught where a question may answer "unknown"; otherwise the user sees it.
+class DimOverflow : public UserError {
+ public:
+  using UserError::UserError;
+};
+
+int64_t checked_add(int64_t a, int64_t b);
+int64_t checked_mul(int64_t a, int64_t b);
+int64_t floor_divide(int64_t a, int64_t b);  // b != 0
+int64_t floor_modulo(int64_t a, int64_t b);
+
+// Ranges as intervals; kMin and kMax are infinite and stay so.
+Range interval_add(Range a, Range b);
+Range interval_mul(Range a, Range b);
+Range interval_scale(Range a, int64_t by);
+Range intersect(Range a, Range b);
+
+struct DimTable::Impl {
+  // --- structural layer
+  std::vector<SymbolInfo> symbols;
+  std::vector<Var> symbol_vars;
+  std::array<uint32_t, 4> next_number{};
+  std::deque<Variable> variables;  // deques: references stay valid while expressions are made
+  std::deque<Poly> polys;          // by Dim
+  std::unordered_multimap<uint64_t, uint32_t> poly_index, atom_index;
+  uint64_t work = 0;
+
+  const Poly& poly(Dim a) const { return polys[a.index]; }
+  Dim intern(Poly p);
+  Dim constant(int64_t value);
+  Dim of(Var v) const { return variables[v].self; }
+  Var new_variable(Variable variable);
+  Dim atom(AtomOp op, Dim a, Dim b);  // no simplification
+  int compare_vars(Var a, Var b) const;
+  int compare_monomials(const std::vector<Var>& a, const std::vector<Var>& b) const;
+  int compare(Dim a, Dim b) const;    // a total order that depends on structure only
+
+  Poly normalise(Poly terms) const;   // sorts and joins
+  Poly scaled(const Poly& p, int64_t by) const;
+  Term term_product(const Term& a, const Term& b) const;
+  std::optional<Term> term_quotient(const Term& a, const Term& b) const;
+  Dim add(Dim a, Dim b);
+  Dim sub(Dim a, Dim b) { return add(a, scale(b, -1)); }
+  Dim mul(Dim a, Dim b);
+  Dim scale(Dim a, int64_t by);
+  Dim min_or_max(AtomOp op, Dim a, Dim b);
+  Dim floordiv(Dim a, Dim b);
+  Dim mod(Dim a, Dim b);
+  Dim floordiv_constant(Dim a, int64_t c);
+  Dim mod_constant(Dim a, int64_t c);
+  std::optional<Dim> exact_quotient(Dim a, Dim b);
+  std::pair<Dim, Dim> split_by_monomial(Dim a, const Term& divisor);  // (quotient, rest)
+  Dim build(AtomOp op, Dim a, Dim b);  // the simplifying constructor of that op
+
+  std::optional<int64_t> literal(Dim a) const;    // a constant as written
+  std::optional<Var> lone_variable(Dim a) const;  // exactly one variable, coefficient 1
+  int64_t constant_part(Dim a) const;
+  bool occurs(Var v, Dim a) const;                // anywhere, also inside atoms
+
+  // --- fact layer
+  std::vector<DimFact> facts;
+  std::unordered_map<Var, Dim> solved;        // variable -> what it equals; the right sides hold no solved variable when made
+  std::vector<Dim> zeros;                     // primitive forms known to be zero that no variable could be solved from
+  std::unordered_map<Dim, Range> bounds;      // primitive form without constant -> range
+  uint64_t epoch = 1;                         // grows with every fact; caches of older epochs are stale
+  struct Cached {
+    uint64_t canonical_epoch = 0, range_epoch = 0;
+    Dim canonical;
+    Range range;
+  };
+  std::vector<Cached> cache;  // by Dim
+
+  struct Primitive {
+    Dim dim;               // no constant part, content 1, leading coefficient positive
+    int64_t factor = 1;    // whole == factor * dim + constant
+    int64_t constant = 0;
+  };
+  Primitive primitive(Dim a);
+  Dim without_content(Dim a);
+  Dim without_common_variables(Dim a);
+
+  Cached& cached(Dim a);
+  Dim canonical(Dim a);
+  Dim rewrite(Dim a);
+  Dim rewrite_variable(Var v);
+  Dim decide_atom(Dim a);
+  Range range(Dim canonical_dim);
+  Range term_range(const Term& term);
+  Range variable_range(Var v);
+  Range atom_range(const Variable& v);
+  Range simple_range(Dim a);
+  int64_t lower_bound(Dim a, int depth);
+  std::optional<int64_t> split_lower_bound(Dim a, size_t term, int depth);
+  std::optional<Dim> difference(Dim a, Dim b);  // canonical a - b; empty on overflow
+  bool known_zero(Dim canonical_dim);
+  bool same(Dim a, Dim b);
+  void add_bound(Dim canonical_dim, Range range);
+  void solve_for(Var v, Dim value);
+  void rekey(Var v);
+  std::optional<Var> solvable(Dim primitive_dim, Dim a, Dim b);
+  int elimination_rank(Var v) const;
+  void learn_zero(Dim canonical_dim, Dim a, Dim b);
+
+  // --- values
+  int64_t value(Dim a, std::span<const int64_t> symbol_values, std::unordered_map<Var, int64_t>& atoms) const;
+  int64_t value_of(Var v, std::span<const int64_t> symbol_values, std::unordered_map<Var, int64_t>& atoms) const;
+  std::string text(Dim a) const;
+  std::string text(const Term& term) const;
+  std::string text_of_variable(Var v) const;
+  std::string text_of_symbol(Symbol s) const;
+};
+
+}  // namespace escapement

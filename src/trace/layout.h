@@ -1,0 +1,33 @@
+// Layouts: strides as functions of sizes, by symbols. Strides are those of a tensor that has elements; an empty tensor's strides
+// address nothing, and the run time gives them eager's values.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "trace/trace.h"
+
+namespace escapement {
+
+std::vector<Dim> contiguous_strides(DimTable& dims, std::span<const Dim> sizes);
+bool is_contiguous(DimTable& dims, std::span<const Dim> sizes, std::span<const Dim> strides);  // provably
+
+// Dense strides with the axes in the given order, outermost first.
+std::vector<Dim> dense_strides(DimTable& dims, std::span<const Dim> sizes, std::span<const int32_t> order);
+
+// The axes from outermost to innermost if the tensor is provably dense in some order; else empty.
+std::optional<std::vector<int32_t>> dense_order(DimTable& dims, std::span<const Dim> sizes, std::span<const Dim> strides);
+
+// Eager's layout of a pointwise result, by the rule of TensorIterator: axes are sorted by the operands' strides, an axis that an
+// operand broadcasts has no say, ties stay. Empty if the symbols do not decide the order.
+std::vector<Dim> pointwise_strides(DimTable& dims, std::span<const TensorType* const> operands, std::span<const Dim> sizes);
+
+// Eager's empty_like: a dense operand's own strides, else dense in the order of its strides. Empty if that is undecided.
+std::vector<Dim> preserved_strides(DimTable& dims, const TensorType& operand);
+
+// Strides with which a tensor's memory can be seen in other sizes of the same product; empty if it cannot, or not provably.
+std::optional<std::vector<Dim>> reshaped_strides(DimTable& dims, std::span<const Dim> sizes, std::span<const Dim> strides,
+                                                 std::span<const Dim> new_sizes);
+
+}  // namespace escapement

@@ -1,0 +1,35 @@
+// Tables over ops.def.
+#include "trace/ops.h"
+
+#include <array>
+#include <string>
+#include <unordered_map>
+
+namespace escapement {
+namespace {
+
+constexpr auto kRows = std::to_array<OpInfo>({
+#define OP(name, kind, arity, rule, tier, aten, scalar) \
+  {#name, OpKind::kind, arity, TypeRule::rule, Tier::tier, aten},
+#include "trace/ops.def"
+#undef OP
+});
+
+}  // namespace
+
+const OpInfo& info(Op op) { return kRows[static_cast<size_t>(op)]; }
+std::string_view name_of(Op op) { return info(op).name; }
+int op_count() { return static_cast<int>(kRows.size()); }
+
+std::optional<Op> op_from_name(std::string_view name) {
+  static const auto* const by_name = [] {
+    auto* map = new std::unordered_map<std::string_view, Op>;
+    for (size_t i = 0; i < kRows.size(); ++i) map->emplace(kRows[i].name, static_cast<Op>(i));
+    return map;
+  }();
+  const auto found = by_name->find(name);
+  if (found == by_name->end()) return std::nullopt;
+  return found->second;
+}
+
+}  // namespace escapement

@@ -1,0 +1,51 @@
+// The op table: enum, names and properties of every trace op, derived from the rows of ops.def.
+//
+// A row is the one place that knows an op: its kind, arity, effect, tier, type and size rule, ATen name, and (pointwise) what it
+// computes per element. Printer, parser, verifier, evaluator, fusion, recorder and the supported-op page all read the row.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace escapement {
+
+enum class Op : uint8_t {
+#define OP(name, kind, arity, rule, tier, aten, scalar) name,
+#include "trace/ops.def"
+#undef OP
+};
+
+enum class OpKind : uint8_t {
+  pointwise,  // element i of the result depends on elements i of the operands, after broadcasting
+  reduce,     // attrs.axes, attrs.keepdim
+  view,       // aliases its operand's memory; costs nothing at run time
+  create,     // no tensor operand: full, arange
+  index,      // gather-like: an operand holds positions
+  combine,    // cat, stack, pad: several regions of one result
+  composite,  // kept whole in the generic trace; expand.cpp gives its meaning in simpler ops
+  contract,   // matrix products, convolution, attention: library calls with our own size rule
+  effect,     // write
+  call,       // any ATen op, by schema name; see Attrs::target
+  constant,   // a tensor captured from outside: parameter, buffer, literal
+};
+
+// How the result dtype follows from the operands'.
+enum class TypeRule : uint8_t { same, promote, promote_float, boolean, attribute, special };
+enum class Tier : uint8_t { exact, stable, contraction, none };
+
+struct OpInfo {
+  std::string_view name;
+  OpKind kind;
+  int8_t arity;            // -1: any number
+  TypeRule rule;
+  Tier tier;
+  std::string_view aten;   // schema name, "aten::add.Tensor"; empty if there is none
+};
+
+const OpInfo& info(Op op);
+std::string_view name_of(Op op);
+std::optional<Op> op_from_name(std::string_view name);
+int op_count();
+
+}  // namespace escapement

@@ -1,0 +1,144 @@
+// Reduction: the templates of reduce_order.h behind bit patterns.
+#include "trace/reduce_order.h"
+
+#include <bit>
+
+#include "support/error.h"
+#include "trace/scalar.h"
+
+namespace escapement {
+
+struct Reduction::State {
+  virtual ~State() = default;
+  virtual void add(uint64_t bits, int64_t index) = 0;
+  virtual void add_segment(const uint64_t* partial) = 0;
+  virtual void save(uint64_t* partial) = 0;
+  virtual uint64_t result() = 0;
+};
+
+namespace {
+
+template <class T>
+T from_bits(uint64_t bits) {
+  if constexpr (std::is_same_v<T, float>) return std::bit_cast<float>(static_cast<uint32_t>(bits));
+  else if constexpr (std::is_same_v<T, double>) return std::bit_cast<double>(bits);
+  else return static_cast<T>(bits);
+}
+
+template <class T>
+uint64_t as_bits(T value) {
+  if constexpr (std::is_same_v<T, float>) return std::bit_cast<uint32_t>(value);
+  else if constexpr (std::is_same_v<T, double>) return std::bit_cast<uint64_t>(value);
+  else return static_cast<uint64_t>(static_cast<int64_t>(value));
+}
+
+// Values without or with an index.
+template <class T>
+struct Pack {
+  static T make(uint64_t bits, int64_t) { return from_bits<T>(bits); }
+  static uint64_t value(T v) { return as_bits(v); }
+  static uint64_t index(T) { return 0; }
+  static uint64_t result(T v) { return as_bits(v); }
+};
+template <class T>
+struct Pack<reduce::Indexed<T>> {
+  static reduce::Indexed<T> make(uint64_t bits, int64_t index) { return {from_bits<T>(bits), index}; }
+  static uint64_t value(reduce::Indexed<T> v) { return as_bits(v.value); }
+  static uint64_t index(reduce::Indexed<T> v) { return static_cast<uint64_t>(v.index); }
+  static uint64_t result(reduce::Indexed<T> v) { return static_cast<uint64_t>(v.index); }
+};
+
+// The lanes of the segment in progress, and what the segments before it came to.
+template <class Operation>
+class TypedState final : public Reduction::State {
+  using Value = typename Operation::Value;
+
+ public:
+  TypedState() { lanes_.fill(Operation::identity()); }
+
+  void add(uint64_t bits, int64_t index) override {
+    Value& lane = lanes_[static_cast<size_t>(count_ % kReduceLanes)];
+    lane = op_(lane, Pack<Value>::make(bits, index));
+    if (++count_ == kReduceSegment) finish_segment();
+  }
+
+  void add_segment(const uint64_t* partial) override {
+    total_ = op_(total_, Pack<Value>::make(partial[0], static_cast<int64_t>(partial[1])));
+  }
+
+  void save(uint64_t* partial) override {
+    finish_segment();
+    partial[0] = Pack<Value>::value(total_);
+    partial[1] = Pack<Value>::index(total_);
+  }
+
+  uint64_t result() override {
+    finish_segment();
+    return Pack<Value>::result(total_);
+  }
+
+ private:
+  void finish_segment() {
+    if (count_ == 0) return;
+    total_ = op_(total_, reduce::combine_lanes(lanes_, op_));
+    lanes_.fill(Operation::identity());
+    count_ = 0;
+  }
+
+  Operation op_;
+  std::array<Value, kReduceLanes> lanes_;
+  int64_t count_ = 0;
+  Value total_ = Operation::identity();
+};
+
+template <template <class> class Operation>
+std::unique_ptr<Reduction::State> make(DType type) {
+  switch (type) {
+    case DType::b8: return std::make_unique<TypedState<Operation<bool>>>();
+    case DType::u8: return std::make_unique<TypedState<Operation<uint8_t>>>();
+    case DType::i8: return std::make_unique<TypedState<Operation<int8_t>>>();
+    case DType::i16: return std::make_unique<TypedState<Operation<int16_t>>>();
+    case DType::i32: return std::make_unique<TypedState<Operation<int32_t>>>();
+    case DType::i64: return std::make_unique<TypedState<Operation<int64_t>>>();
+    case DType::f32: return std::make_unique<TypedState<Operation<float>>>();
+    case DType::f64: return std::make_unique<TypedState<Operation<double>>>();
+    default: throw InternalError("no reduction in this type");
+  }
+}
+
+std::unique_ptr<Reduction::State> make(Op op, DType type) {
+  switch (op) {
+    case Op::sum: return make<reduce::Sum>(type);
+    case Op::prod: return make<reduce::Prod>(type);
+    case Op::amax: return make<reduce::Max>(type);
+    case Op::amin: return make<reduce::Min>(type);
+    case Op::argmax: return make<reduce::ArgMax>(type);
+    case Op::argmin: return make<reduce::ArgMin>(type);
+    case Op::any: return std::make_unique<TypedState<reduce::Any>>();
+    case Op::all: return std::make_unique<TypedState<reduce::All>>();
+    default: throw InternalError("not a reduction: " + std::string(name_of(op)));
+  }
+}
+
+}  // namespace
+
+DType reduction_accumulator(Op op, DType operand, DType result) {
+  switch (op) {
+    case Op::any:
+    case Op::all: return DType::b8;
+    case Op::sum:
+    case Op::prod: return compute_type(result);
+    default: return compute_type(operand);
+  }
+}
+
+Reduction::Reduction(Op op, DType accumulator) : state_(make(op, accumulator)) {}
+Reduction::~Reduction() = default;
+Reduction::Reduction(Reduction&&) noexcept = default;
+Reduction& Reduction::operator=(Reduction&&) noexcept = default;
+void Reduction::add(uint64_t bits, int64_t index) { state_->add(bits, index); }
+void Reduction::add_segment(const uint64_t* partial) { state_->add_segment(partial); }
+void Reduction::save(uint64_t* partial) { state_->save(partial); }
+uint64_t Reduction::result() { return state_->result(); }
+
+}  // namespace escapement

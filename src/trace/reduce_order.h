@@ -1,0 +1,163 @@
+// The canonical order of reductions. The reference evaluator and the loop interpreter run these templates; generated code does the
+// same steps in the same order, so that a sum has the same bits however it is vectorised, split among threads or batched.
+//
+// The n elements of a row (row-major over the reduced axes) fall into segments of kReduceSegment. In a segment, element i belongs
+// to lane i % kReduceLanes; each lane starts at the identity and takes its elements in order: lane = op(lane, x). The lanes are
+// combined by halves: for step 16, 8, 4, 2, 1: lane[j] = op(lane[j], lane[j + step]) for j < step. The segments are combined from
+// left to right, starting from the identity. Threads may share out segments, never lanes.
+//
+// Identities. sum: +0.0, so that a sum of negative zeros is +0.0, as in eager. prod: 1. amax, amin: the infinity or the extreme
+// integer of the other side. any: false, all: true. arg*: that value with no index.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <type_traits>
+
+#include "trace/dtype.h"
+#include "trace/ops.h"
+
+namespace escapement {
+
+inline constexpr unsigned kReduceLanes = 32;
+inline constexpr int64_t kReduceSegment = 4096;
+
+// Where partial results live: elements are converted to this type before they are combined. f32 for half types.
+DType reduction_accumulator(Op op, DType operand, DType result);
+
+// One reduction of one row on register bit patterns of the accumulator's type, for those who do not know types statically.
+class Reduction {
+ public:
+  Reduction(Op op, DType accumulator);
+  ~Reduction();
+  Reduction(Reduction&&) noexcept;
+  Reduction& operator=(Reduction&&) noexcept;
+
+  void add(uint64_t bits, int64_t index);     // the row's next element; index: where it stands, for argmax and argmin
+  void add_segment(const uint64_t* partial);  // the next segment's result, as saved by another Reduction
+  void save(uint64_t* partial);               // two words: the value so far and its index
+  uint64_t result();                          // the value; for argmax and argmin the index
+
+  struct State;
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+namespace reduce {
+
+// --- the operations: identity() and operator()(accumulated, next), in this order of arguments
+
+template <class T>
+using Wrapping = std::conditional_t<std::is_integral_v<T>, uint64_t, T>;
+
+template <class T>
+struct Sum {
+  using Value = T;
+  static constexpr T identity() { return T(0); }
+  T operator()(T a, T b) const { return static_cast<T>(static_cast<Wrapping<T>>(a) + static_cast<Wrapping<T>>(b)); }
+};
+
+template <class T>
+struct Prod {
+  using Value = T;
+  static constexpr T identity() { return T(1); }
+  T operator()(T a, T b) const { return static_cast<T>(static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b)); }
+};
+
+template <class T>
+constexpr T least() {
+  return std::is_floating_point_v<T> ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
+}
+template <class T>
+constexpr T greatest() {
+  return std::is_floating_point_v<T> ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
+}
+
+// NaN wins; of equals the accumulated one stays: the scalar ops max and min.
+template <class T>
+struct Max {
+  using Value = T;
+  static constexpr T identity() { return least<T>(); }
+  T operator()(T a, T b) const { return b > a || b != b ? b : a; }
+};
+
+template <class T>
+struct Min {
+  using Value = T;
+  static constexpr T identity() { return greatest<T>(); }
+  T operator()(T a, T b) const { return b < a || b != b ? b : a; }
+};
+
+struct Any {
+  using Value = bool;
+  static constexpr bool identity() { return false; }
+  bool operator()(bool a, bool b) const { return a || b; }
+};
+
+struct All {
+  using Value = bool;
+  static constexpr bool identity() { return true; }
+  bool operator()(bool a, bool b) const { return a && b; }
+};
+
+template <class T>
+struct Indexed {
+  T value;
+  int64_t index;
+};
+
+// The first NaN, else the first of the extreme values. No order of combination changes the result.
+template <class T, bool kGreatest>
+struct ArgExtreme {
+  using Value = Indexed<T>;
+  static constexpr int64_t kNoIndex = std::numeric_limits<int64_t>::max();
+  static constexpr Value identity() { return {kGreatest ? least<T>() : greatest<T>(), kNoIndex}; }
+  Value operator()(Value a, Value b) const { return better(b, a) ? b : a; }
+
+ private:
+  static bool better(Value b, Value a) {
+    bool a_nan = a.value != a.value, b_nan = b.value != b.value;
+    if (a_nan != b_nan) return b_nan;
+    if (a_nan || a.value == b.value) return b.index < a.index;
+    return kGreatest ? b.value > a.value : b.value < a.value;
+  }
+};
+template <class T>
+using ArgMax = ArgExtreme<T, true>;
+template <class T>
+using ArgMin = ArgExtreme<T, false>;
+
+// --- the order
+
+template <class Operation>
+typename Operation::Value combine_lanes(std::array<typename Operation::Value, kReduceLanes>& lanes, Operation op) {
+  for (size_t step = kReduceLanes / 2; step > 0; step /= 2)
+    for (size_t j = 0; j < step; ++j) lanes[j] = op(lanes[j], lanes[j + step]);
+  return lanes[0];
+}
+
+// Elements begin .. end of a row, which are one segment or its beginning. load(i) gives element i.
+template <class Operation, class Load>
+typename Operation::Value segment(int64_t begin, int64_t end, Load load, Operation op) {
+  std::array<typename Operation::Value, kReduceLanes> lanes;
+  lanes.fill(Operation::identity());
+  for (int64_t i = begin; i < end; ++i) {
+    auto& lane = lanes[static_cast<size_t>((i - begin) % kReduceLanes)];
+    lane = op(lane, load(i));
+  }
+  return combine_lanes(lanes, op);
+}
+
+template <class Operation, class Load>
+typename Operation::Value row(int64_t n, Load load, Operation op = {}) {
+  auto total = Operation::identity();
+  for (int64_t begin = 0; begin < n; begin += kReduceSegment)
+    total = op(total, segment(begin, n - begin < kReduceSegment ? n : begin + kReduceSegment, load, op));
+  return total;
+}
+
+}  // namespace reduce
+}  // namespace escapement

@@ -1,0 +1,295 @@
+// Rows and columns as machine code: every reduction on every type, the canonical order on awkward sizes, several stages, strides.
+#include "nest_harness.h"
+
+namespace escapement::testing {
+namespace {
+
+constexpr int64_t kSizes[] = {0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 1023, 1024, 1025, 4095, 4096, 4097, 9000};
+constexpr int64_t kFewSizes[] = {1, 5, 33, 100, 4097};
+constexpr Op kReductions[] = {Op::sum, Op::prod, Op::amax, Op::amin, Op::argmax, Op::argmin, Op::any, Op::all};
+
+bool reduces(Op op, DType type) {
+  switch (op) {
+    case Op::sum: case Op::prod: return type == DType::f32 || type == DType::f64 || type == DType::i64;
+    case Op::any: case Op::all: return type == DType::b8;
+    default: return true;
+  }
+}
+
+DType result_type(Op op, DType type) { return op == Op::argmax || op == Op::argmin ? DType::i64 : compute_type(type); }
+
+Stage reducing(std::initializer_list<Op> ops, DType type) {
+  Stage stage;
+  stage.inputs = {load_of(0)};
+  Reg value = stage.body.input(0, compute_type(type));
+  uint32_t row = 0;
+  for (Op op : ops) stage.reductions.push_back({op, value, row++});
+  return stage;
+}
+
+Stage storing_row(uint32_t row_value, DType type, uint32_t param) {
+  Stage stage;
+  stage.kind = Stage::Kind::each_row;
+  stage.inputs = {row_input(row_value)};
+  stage.stores = {{param, stage.body.input(0, type)}};
+  return stage;
+}
+
+// params: x, result
+LoopNest reduction(Schedule schedule, Op op, DType type, std::vector<bool> reduced) {
+  LoopNest nest;
+  nest.schedule = schedule;
+  for (bool r : reduced) nest.axes.push_back({r, false});
+  DType result = result_type(op, type);
+  nest.params = {{type, false, InnerStride::unit}, {result, true, schedule == Schedule::row ? InnerStride::zero : InnerStride::unit}};
+  nest.row_values = {result};
+  nest.stages = {reducing({op}, type), storing_row(0, result, 1)};
+  return nest;
+}
+
+Launch launch_of(const LoopNest& nest, std::vector<int64_t> extents, Values values) {
+  Launch launch{extents, {}, {}};
+  std::vector<bool> parallel;
+  for (const LoopAxis& a : nest.axes) parallel.push_back(!a.reduced);
+  launch.operands.push_back({row_major(extents), 0, 0, values});
+  launch.operands.push_back({row_major(extents, parallel), 0, 0, Values::tame});
+  return launch;
+}
+
+constexpr DType kStorage[] = {DType::b8, DType::u8, DType::i8, DType::i16, DType::i32, DType::i64, DType::f16, DType::bf16, DType::f32, DType::f64};
+
+TEST(CodegenRow, EveryReductionOnEveryType) {
+  for (DType type : kStorage)
+    for (Op op : kReductions) {
+      if (!reduces(op, compute_type(type))) continue;
+      SCOPED_TRACE("op " + std::to_string(int(op)) + " " + std::string(name_of(type)));
+      LoopNest nest = reduction(Schedule::row, op, type, {false, true});
+      for (Variant variant : {Variant::fast, Variant::general})
+        for (int64_t n : kFewSizes)
+          for (Values values : {Values::tame, Values::wild}) expect_equal(nest, variant, launch_of(nest, {3, n}, values));
+    }
+}
+
+TEST(CodegenRow, CanonicalOrderOnEverySize) {
+  for (Op op : {Op::sum, Op::argmax})
+    for (DType type : {DType::f32, DType::bf16, DType::f64}) {
+      LoopNest nest = reduction(Schedule::row, op, type, {false, true});
+      for (Variant variant : {Variant::fast, Variant::general})
+        for (int64_t n : kSizes) expect_equal(nest, variant, launch_of(nest, {2, n}, Values::tame), {2, 1});
+    }
+}
+
+TEST(CodegenRow, SplitGivesTheSameBits) {
+  for (DType type : kStorage)
+    for (Op op : kReductions) {
+      if (!reduces(op, compute_type(type))) continue;
+      SCOPED_TRACE("op " + std::to_string(int(op)) + " " + std::string(name_of(type)));
+      LoopNest nest = reduction(Schedule::row, op, type, {false, true});
+      ASSERT_TRUE(can_split(nest));
+      for (int64_t n : {int64_t{5}, int64_t{4096}, int64_t{20000}}) expect_equal_split(nest, launch_of(nest, {3, n}, Values::tame));
+    }
+}
+
+TEST(CodegenRow, SeveralReducedAxesWithAnyStrides) {
+  LoopNest nest = reduction(Schedule::row, Op::sum, DType::f32, {false, false, true, true, true});
+  Launch launch = launch_of(nest, {2, 3, 5, 7, 9}, Values::tame);
+  expect_equal(nest, Variant::general, launch, {6, 1});
+  launch.operands[0].strides = {1, 2, 6 * 9, 6 * 9 * 5, 6};
+  expect_equal(nest, Variant::general, launch, {4, 1});
+  launch = launch_of(nest, {2, 3, 1, 1, 315}, Values::tame);
+  expect_equal(nest, Variant::fast, launch);
+}
+
+TEST(CodegenRow, EmptyRowsGiveTheIdentity) {
+  for (Variant variant : {Variant::fast, Variant::general}) {
+    LoopNest nest = reduction(Schedule::row, Op::prod, DType::f32, {false, true});
+    expect_equal(nest, variant, launch_of(nest, {5, 0}, Values::tame));
+    expect_equal(nest, variant, launch_of(nest, {0, 5}, Values::tame));
+  }
+}
+
+// --- several stages
+
+// y = (x - mean) * rstd * w + b, and the mean as a second result. params: x, w, b, y, mean
+LoopNest layer_norm(DType type, Schedule schedule) {
+  LoopNest nest;
+  nest.schedule = schedule;
+  if (schedule == Schedule::row) nest.axes = {{false, false}, {true, false}};
+  else nest.axes = {{false, false}, {true, false}, {false, false}};
+  InnerStride across = schedule == Schedule::row ? InnerStride::unit : InnerStride::zero;
+  InnerStride along = schedule == Schedule::row ? InnerStride::zero : InnerStride::unit;
+  nest.params = {{type, false, InnerStride::unit}, {type, false, across}, {type, false, across}, {type, true, InnerStride::unit}, {DType::f32, true, along}};
+  nest.scalars = {DType::f32, DType::f32};  // 1/n, eps
+  nest.row_values = {DType::f32, DType::f32, DType::f32, DType::f32};
+  nest.stages.resize(5);
+  const DType f = DType::f32;
+  nest.stages[0] = reducing({Op::sum}, type);
+  {
+    Stage& s = nest.stages[1];
+    s.kind = Stage::Kind::each_row;
+    s.inputs = {row_input(0)};
+    Reg mean = s.body.emit(ScalarOp::mul, f, s.body.input(0, f), s.body.param(0, f));
+    s.keeps = {{mean, 1}};
+    s.stores = {{4, mean}};
+  }
+  {
+    Stage& s = nest.stages[2];
+    s.inputs = {load_of(0), row_input(1)};
+    Reg d = s.body.emit(ScalarOp::sub, f, s.body.input(0, f), s.body.input(1, f));
+    s.reductions = {{Op::sum, s.body.emit(ScalarOp::mul, f, d, d), 2}};
+  }
+  {
+    Stage& s = nest.stages[3];
+    s.kind = Stage::Kind::each_row;
+    s.inputs = {row_input(2)};
+    Reg var = s.body.emit(ScalarOp::mul, f, s.body.input(0, f), s.body.param(0, f));
+    Reg root = s.body.emit(ScalarOp::sqrt, f, s.body.emit(ScalarOp::add, f, var, s.body.param(1, f)));
+    s.keeps = {{s.body.emit(ScalarOp::div, f, s.body.constant(1.0, f), root), 3}};
+  }
+  {
+    Stage& s = nest.stages[4];
+    s.inputs = {load_of(0), row_input(1), row_input(3), load_of(1), load_of(2)};
+    Reg d = s.body.emit(ScalarOp::sub, f, s.body.input(0, f), s.body.input(1, f));
+    Reg y = s.body.emit(ScalarOp::mul, f, s.body.emit(ScalarOp::mul, f, d, s.body.input(2, f)), s.body.input(3, f));
+    s.stores = {{3, s.body.emit(ScalarOp::add, f, y, s.body.input(4, f))}};
+  }
+  return nest;
+}
+
+Launch layer_norm_launch(const LoopNest& nest, std::vector<int64_t> extents, int64_t n) {
+  std::vector<bool> parallel, reduced;
+  for (const LoopAxis& a : nest.axes) parallel.push_back(!a.reduced), reduced.push_back(a.reduced);
+  Launch launch{extents, {{row_major(extents)}, {row_major(extents, reduced)}, {row_major(extents, reduced)}, {row_major(extents)}, {row_major(extents, parallel)}}, {}};
+  launch.scalars = {escapement::to_bits(1.0 / static_cast<double>(n), DType::f32), escapement::to_bits(1e-5, DType::f32)};
+  return launch;
+}
+
+TEST(CodegenRow, LayerNorm) {
+  for (DType type : {DType::f32, DType::bf16, DType::f16}) {
+    LoopNest nest = layer_norm(type, Schedule::row);
+    for (Variant variant : {Variant::fast, Variant::general})
+      for (int64_t n : kSizes)
+        if (n > 0) expect_equal(nest, variant, layer_norm_launch(nest, {3, n}, n), {2, 1});
+    expect_equal_split(nest, layer_norm_launch(nest, {2, 9001}, 9001));
+  }
+}
+
+TEST(CodegenRow, ReducedIndexIsAnInput) {
+  LoopNest nest = reduction(Schedule::row, Op::sum, DType::i64, {false, true, true});
+  nest.axes = {{false, true}, {true, true}, {true, true}};
+  Stage& s = nest.stages[0];
+  s = Stage{};
+  s.inputs = {load_of(0), index_of(1), index_of(2), index_of(0)};
+  auto times = [&](Reg x, int64_t k) { return s.body.emit(ScalarOp::mul, DType::i64, x, s.body.constant_int(k, DType::i64)); };
+  auto plus = [&](Reg x, Reg y) { return s.body.emit(ScalarOp::add, DType::i64, x, y); };
+  Reg sum = plus(s.body.input(0, DType::i64), times(s.body.input(1, DType::i64), 1000));
+  sum = plus(sum, plus(times(s.body.input(2, DType::i64), 7), times(s.body.input(3, DType::i64), 100000)));
+  s.reductions = {{Op::sum, s.body.emit(ScalarOp::mul, DType::i64, sum, sum), 0}};
+  expect_equal(nest, Variant::general, launch_of(nest, {3, 5, 11}, Values::tame));
+  expect_equal(nest, Variant::fast, launch_of(nest, {3, 1, 45}, Values::tame));
+}
+
+TEST(CodegenRow, StoreBesideReduction) {   // y = 2x and its sum in one pass
+  LoopNest nest = reduction(Schedule::row, Op::sum, DType::f32, {false, true});
+  nest.params.push_back({DType::f32, true, InnerStride::unit});
+  Stage& s = nest.stages[0];
+  Reg twice = s.body.emit(ScalarOp::add, DType::f32, 0, 0);
+  s.stores = {{2, twice}};
+  s.reductions = {{Op::sum, twice, 0}};
+  for (Variant variant : {Variant::fast, Variant::general})
+    for (int64_t n : kSizes) {
+      Launch launch = launch_of(nest, {2, n}, Values::tame);
+      launch.operands.push_back({row_major({2, n})});
+      expect_equal(nest, variant, launch);
+    }
+}
+
+// A body too large for accumulators in registers, with three reductions.
+TEST(CodegenRow, LargeBodyAndSeveralReductions) {
+  for (Schedule schedule : {Schedule::row, Schedule::column}) {
+    LoopNest nest = reduction(schedule, Op::sum, DType::f32, schedule == Schedule::row ? std::vector<bool>{false, true} : std::vector<bool>{true, false});
+    Stage& s = nest.stages[0];
+    Reg x = s.body.input(0, DType::f32), y = x;
+    for (int i = 0; i < 20; ++i) y = s.body.emit(i % 2 ? ScalarOp::mul : ScalarOp::sub, DType::f32, y, s.body.constant(0.3 + i, DType::f32));
+    for (int i = 0; i < 20; ++i) y = s.body.emit(ScalarOp::min, DType::f32, s.body.emit(ScalarOp::add, DType::f32, y, x), s.body.constant(100.0, DType::f32));
+    s.reductions = {{Op::sum, y, 0}, {Op::amax, y, 1}, {Op::argmin, y, 2}};
+    nest.row_values = {DType::f32, DType::f32, DType::i64};
+    nest.stages.push_back(storing_row(1, DType::f32, 2));
+    nest.stages.push_back(storing_row(2, DType::i64, 3));
+    nest.params.push_back({DType::f32, true, nest.params[1].inner});
+    nest.params.push_back({DType::i64, true, nest.params[1].inner});
+    for (Variant variant : {Variant::fast, Variant::general})
+      for (int64_t n : kFewSizes) {
+        Launch launch = launch_of(nest, schedule == Schedule::row ? std::vector<int64_t>{3, n} : std::vector<int64_t>{n, 3}, Values::tame);
+        launch.operands.push_back(launch.operands[1]);
+        launch.operands.push_back(launch.operands[1]);
+        expect_equal(nest, variant, launch);
+      }
+  }
+}
+
+// out[i] = sum over j of table[position[i, j], j]
+TEST(CodegenRow, GatherInsideARow) {
+  LoopNest nest = reduction(Schedule::row, Op::sum, DType::f32, {false, true});
+  nest.params = {{DType::i64, false, InnerStride::unit}, {DType::f32, true, InnerStride::zero}, {DType::f32, false, InnerStride::unit}};
+  nest.scalars = {DType::i64};
+  Stage& s = nest.stages[0];
+  s = Stage{};
+  s.inputs = {load_of(0), {.kind = LoopInput::Kind::gather, .number = 2, .position = 0, .bound = 0, .wrap = false}};
+  s.body.input(0, DType::i64);
+  s.reductions = {{Op::sum, s.body.input(1, DType::f32), 0}};
+  for (Variant variant : {Variant::fast, Variant::general})
+    for (int64_t n : kFewSizes)
+      for (int64_t bound : {7, 4}) {
+        Launch launch = launch_of(nest, {3, n}, Values::tame);
+        launch.operands.push_back({{0, 1}, n, bound, Values::tame});
+        launch.scalars = {static_cast<uint64_t>(bound)};
+        expect_equal(nest, variant, launch);
+      }
+}
+
+// --- columns
+
+TEST(CodegenColumn, EveryReductionOnEveryType) {
+  for (DType type : kStorage)
+    for (Op op : kReductions) {
+      if (!reduces(op, compute_type(type))) continue;
+      SCOPED_TRACE("op " + std::to_string(int(op)) + " " + std::string(name_of(type)));
+      LoopNest nest = reduction(Schedule::column, op, type, {false, true, false});
+      for (Variant variant : {Variant::fast, Variant::general})
+        for (int64_t n : kFewSizes)
+          for (Values values : {Values::tame, Values::wild}) expect_equal(nest, variant, launch_of(nest, {2, n, 21}, values));
+    }
+}
+
+TEST(CodegenColumn, CanonicalOrderOnEverySize) {
+  for (Op op : {Op::sum, Op::argmax}) {
+    LoopNest nest = reduction(Schedule::column, op, DType::f32, {true, false});
+    for (Variant variant : {Variant::fast, Variant::general})
+      for (int64_t n : kSizes)
+        for (int64_t width : {1, 16, 19}) expect_equal(nest, variant, launch_of(nest, {n, width}, Values::tame), {1, 2});
+  }
+  LoopNest nest = reduction(Schedule::column, Op::sum, DType::bf16, {true, false});
+  for (int64_t width : kSizes) expect_equal(nest, Variant::fast, launch_of(nest, {3, width}, Values::tame));
+}
+
+TEST(CodegenColumn, LayerNorm) {
+  for (DType type : {DType::f32, DType::bf16, DType::f16}) {
+    LoopNest nest = layer_norm(type, Schedule::column);
+    for (Variant variant : {Variant::fast, Variant::general})
+      for (int64_t n : kFewSizes) expect_equal(nest, variant, layer_norm_launch(nest, {3, n, 37}, n), {2, 3});
+  }
+}
+
+TEST(CodegenColumn, SeveralReducedAxesWithAnyStrides) {
+  LoopNest nest = reduction(Schedule::column, Op::sum, DType::f32, {false, true, true, false});
+  Launch launch = launch_of(nest, {3, 5, 7, 40}, Values::tame);
+  for (Variant variant : {Variant::fast, Variant::general}) expect_equal(nest, variant, launch, {3, 2});
+  launch.operands[0].strides = {41, 3 * 41 * 7, 3 * 41, 1};
+  for (Variant variant : {Variant::fast, Variant::general}) expect_equal(nest, variant, launch);
+  launch.operands[0].strides = {1, 3, 15, 105};
+  expect_equal(nest, Variant::general, launch);
+}
+
+}  // namespace
+}  // namespace escapement::testing

@@ -1,0 +1,114 @@
+"""Every pointwise row of the op table through the recorder and LLVM, against eager: bit-equal (exact tier) or within 2 ulp."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from harness import SHAPES, all_in_kernels, assert_exact, assert_ulp, compiled, layouts, seeded, values
+
+FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
+INTEGERS = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
+ALL = FLOATS + INTEGERS + [torch.bool]
+
+# name: (function, dtypes)
+EXACT_UNARY = {
+    "neg": (torch.neg, FLOATS + INTEGERS), "abs": (torch.abs, FLOATS + INTEGERS), "square": (torch.square, FLOATS + INTEGERS),
+    "reciprocal": (torch.reciprocal, FLOATS), "sqrt": (torch.sqrt, FLOATS), "rsqrt": (torch.rsqrt, FLOATS),
+    "floor": (torch.floor, FLOATS), "ceil": (torch.ceil, FLOATS), "trunc": (torch.trunc, FLOATS), "round": (torch.round, FLOATS),
+    "frac": (torch.frac, FLOATS), "sign": (torch.sign, ALL), "relu": (torch.relu, FLOATS + INTEGERS),
+    "leaky_relu": (lambda x: F.leaky_relu(x, 0.1), FLOATS), "threshold": (lambda x: F.threshold(x, 0.5, 2.0), FLOATS),
+    "hardtanh": (F.hardtanh, FLOATS), "relu6": (F.relu6, FLOATS), "hardsigmoid": (F.hardsigmoid, [torch.float32, torch.float64]),
+    "hardswish": (F.hardswish, [torch.float32, torch.float64]), "isnan": (torch.isnan, FLOATS), "isinf": (torch.isinf, FLOATS),
+    "isfinite": (torch.isfinite, FLOATS), "logical_not": (torch.logical_not, ALL),
+    "bitwise_not": (torch.bitwise_not, INTEGERS + [torch.bool]), "clamp": (lambda x: x.clamp(-1, 2), FLOATS + INTEGERS[:4]),
+    "clamp_min": (lambda x: x.clamp(min=0.5), FLOATS), "to_double": (lambda x: x.to(torch.float64), ALL),
+    "to_int": (lambda x: x.to(torch.int32), INTEGERS + [torch.bool]), "to_bool": (lambda x: x.to(torch.bool), ALL),
+    "to_bf16": (lambda x: x.to(torch.bfloat16), ALL), "to_half": (lambda x: x.to(torch.float16), ALL),
+    "to_float": (lambda x: x.float(), ALL), "add_number": (lambda x: x + 2.5, ALL), "mul_int": (lambda x: x * 3, ALL),
+    "rsub": (lambda x: 1.0 - x, FLOATS), "div_number": (lambda x: x / 3, FLOATS), "masked_fill": (lambda x: x.masked_fill(x > 0, 7), ALL[:9]),
+    "gt_number": (lambda x: x > 0.5, ALL), "clone": (torch.clone, ALL),
+}
+STABLE_UNARY = {
+    "exp": torch.exp, "exp2": torch.exp2, "expm1": torch.expm1, "log": torch.log, "log2": torch.log2, "log10": torch.log10,
+    "log1p": torch.log1p, "sin": torch.sin, "cos": torch.cos, "tanh": torch.tanh, "sigmoid": torch.sigmoid, "erf": torch.erf,
+    "silu": F.silu, "softplus": F.softplus, "elu": F.elu, "pow2.5": lambda x: x.abs() ** 2.5, "pow3": lambda x: x ** 3,
+}
+EXACT_BINARY = {
+    "add": torch.add, "sub": torch.sub, "mul": torch.mul, "maximum": torch.maximum, "minimum": torch.minimum, "eq": torch.eq,
+    "ne": torch.ne, "lt": torch.lt, "le": torch.le, "gt": torch.gt, "ge": torch.ge, "logical_and": torch.logical_and,
+    "logical_or": torch.logical_or, "logical_xor": torch.logical_xor, "where": lambda a, b: torch.where(a > b, a, b),
+    "add_alpha": lambda a, b: torch.add(a, b, alpha=2),
+}
+NO_BOOL = {"sub", "add_alpha"}
+
+
+def sweep(call, function, dtypes, check, arity, special=True):
+    generator = seeded(1)
+    for shape in SHAPES:
+        args = [values(shape, dtypes, generator, special) for _ in range(arity)]
+        for layout in zip(*[list(layouts(a)) for a in args]):
+            tensors = [t for _, t in layout]
+            check(call(*tensors), function(*tensors))
+
+
+@pytest.mark.parametrize("name", EXACT_UNARY)
+def test_exact_unary(name):
+    function, dtypes = EXACT_UNARY[name]
+    for dtype in dtypes:
+        call = compiled(function, 1)
+        sweep(call, function, dtype, assert_exact, 1)
+        all_in_kernels(call)
+
+
+@pytest.mark.parametrize("name", STABLE_UNARY)
+def test_stable_unary(name):
+    function = STABLE_UNARY[name]
+    for dtype in FLOATS:
+        call = compiled(function, 1)
+        sweep(call, function, dtype, lambda ours, eager: assert_ulp(ours, eager, 2), 1)
+        all_in_kernels(call)
+
+
+@pytest.mark.parametrize("name", EXACT_BINARY)
+def test_exact_binary(name):
+    function = EXACT_BINARY[name]
+    for dtype in ALL:
+        if dtype == torch.bool and name in NO_BOOL:
+            continue
+        call = compiled(function, 2)
+        sweep(call, function, dtype, assert_exact, 2)
+        all_in_kernels(call)
+
+
+@pytest.mark.parametrize("name", ["add", "mul", "lt", "maximum"])
+def test_type_promotion(name):
+    function = EXACT_BINARY[name]
+    generator = seeded(name)
+    for left in ALL:
+        for right in ALL:
+            call = compiled(function, 2)
+            for shape in [(4, 5), (1, 3), (0, 2)]:
+                a, b = values(shape, left, generator), values(shape, right, generator)
+                assert_exact(call(a, b), function(a, b))
+
+
+BROADCASTS = [((3, 4, 5), (5,)), ((3, 4, 5), (4, 1)), ((3, 1, 5), (1, 4, 1)), ((3, 4, 5), ()), ((4, 1), (1, 7)), ((0, 4), (1, 4))]
+
+
+@pytest.mark.parametrize("shapes", BROADCASTS, ids=str)
+def test_broadcasting(shapes):
+    generator = seeded(shapes)
+    a, b = (values(s, torch.float32, generator) for s in shapes)
+    call = compiled(lambda x, y: (x * y + x).relu(), 2)
+    for _ in range(2):
+        assert_exact(call(a, b), (a * b + a).relu())
+    all_in_kernels(call)
+    assert len(call.info()["versions"]) == 1
+
+
+def test_one_recording_for_all_sizes():
+    call = compiled(lambda x, y: (x * 2 + y).relu() - y, 2)
+    generator = seeded("sizes")
+    for shape in SHAPES + [(64, 1000), (129, 513)]:
+        a, b = values(shape, torch.float32, generator), values(shape, torch.float32, generator)
+        assert_exact(call(a, b), (a * 2 + b).relu() - b)
+    assert call.info()["recordings"] == 1, call.info()

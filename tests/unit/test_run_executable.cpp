@@ -1,0 +1,245 @@
+// Executable on hand-made plans: results, reuse between calls, zero sizes, born symbols, checks, splits, threads, memory.
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <random>
+
+#include "jit/run/context_pool.h"
+#include "run_support.h"
+
+namespace escapement {
+namespace {
+
+using namespace run_test;  // the helpers of this folder's own tests
+
+// out = a + (a + b), with a temporary in between.
+struct Chain {
+  PlanBuilder builder;
+  ValueId a, b, t, out;
+  uint32_t kernel;
+  std::unique_ptr<Executable> executable;
+  Slot out_bytes;
+
+  explicit Chain(ParallelHost host = {}) {
+    const Dim m = builder.symbol(), n = builder.symbol();
+    a = builder.value({m, n}, Buffer::Kind::input);
+    b = builder.value({m, n}, Buffer::Kind::input);
+    t = builder.value({m, n}, Buffer::Kind::temporary);
+    out = builder.output(builder.value({m, n}, Buffer::Kind::output));
+    kernel = builder.kernel(map_nest(2, 2));
+    builder.add(kernel, {a, b}, t);
+    builder.add(kernel, {a, t}, out);
+    executable = std::make_unique<Executable>(builder.plan, builder.code, host, 0);
+    out_bytes = executable->slot(builder.plan.buffers[3].bytes);
+    executable->finish(builder.plan);
+  }
+
+  std::vector<float> run(Context& context, int64_t m, int64_t n, std::vector<float>& x, std::vector<float>& y) const {
+    PlainHost host(builder.plan, context, *executable);
+    host.bytes[3] = out_bytes;
+    context.symbols[0] = m;
+    context.symbols[1] = n;
+    context.bases[0] = x.data();
+    context.bases[1] = y.data();
+    EXPECT_EQ(executable->run(context, host).status, RunStatus::done);
+    std::vector<float> result = host.outputs[3];
+    result.resize(static_cast<size_t>(m * n));
+    return result;
+  }
+
+  void check(Context& context, int64_t m, int64_t n, unsigned seed) const {
+    std::mt19937 random(seed);
+    std::vector<float> x(static_cast<size_t>(m * n)), y(x.size());
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(random() % 100), y[i] = static_cast<float>(random() % 100);
+    const std::vector<float> result = run(context, m, n, x, y);
+    for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(result[i], x[i] + (x[i] + y[i])) << i << " of " << m << "x" << n;
+  }
+};
+
+TEST(RunExecutable, RunsAChainAtAnyShape) {
+  const Chain chain;
+  const auto context = chain.executable->new_context();
+  for (const auto& [m, n] : {std::pair<int64_t, int64_t>{3, 5}, {1, 1}, {0, 7}, {7, 0}, {101, 1}, {1, 97}, {64, 64}}) {
+    chain.check(*context, m, n, static_cast<unsigned>(m * 100 + n));
+  }
+}
+
+TEST(RunExecutable, PreparesOnlyWhenAShapeChanges) {
+  Chain chain;
+  const auto context = chain.executable->new_context();
+  chain.check(*context, 3, 5, 1);
+  const int before = chain.builder.plain(chain.kernel).asked[0];
+  chain.check(*context, 3, 5, 2);
+  EXPECT_EQ(chain.builder.plain(chain.kernel).asked[0], before);
+  chain.check(*context, 4, 5, 3);
+  EXPECT_GT(chain.builder.plain(chain.kernel).asked[0], before);
+}
+
+TEST(RunExecutable, ChunksOnTwoThreadsGiveTheSameResult) {
+  const Chain chain(two_threads());
+  const auto context = chain.executable->new_context();
+  chain.check(*context, 1, 300000, 1);
+  chain.check(*context, 700, 701, 2);
+  chain.check(*context, 200000, 2, 3);
+  EXPECT_GT(const_cast<Chain&>(chain).builder.plain(chain.kernel).runs[0], 8);
+}
+
+TEST(RunExecutable, EightThreadsAtOnce) {
+  const Chain chain;
+  ContextPool<Context> pool;
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 8; ++t) {
+    threads.emplace_back([&, t] {
+      for (unsigned i = 0; i < 200; ++i) {
+        auto context = pool.take([&] { return chain.executable->new_context(); });
+        chain.check(*context, 1 + (t * 7 + i) % 13, 1 + (t + i * 3) % 29, t * 1000 + i);
+        pool.give(std::move(context));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(RunExecutable, MemoryDoesNotGrowWithTheNumberOfShapes) {
+  const Chain chain;
+  const auto context = chain.executable->new_context();
+  std::vector<float> x(1 << 16), y(1 << 16);
+  for (int64_t i = 0; i < 10000; ++i) chain.run(*context, 1 + i % 100, 1 + i / 100 % 100 * 3, x, y);
+  EXPECT_LT(context->arena.capacity(), size_t{1} << 20);
+}
+
+// sum over rows, and the same with a split.
+struct RowSum {
+  PlanBuilder builder;
+  uint32_t kernel;
+  std::unique_ptr<Executable> executable;
+  Slot out_bytes;
+
+  explicit RowSum(ParallelHost host) {
+    const Dim m = builder.symbol(), n = builder.symbol(), zero = builder.constant(0), one = builder.constant(1);
+    const ValueId a = builder.value({m, n}, Buffer::Kind::input);
+    const ValueId out = builder.output(builder.value({m}, Buffer::Kind::output));
+    kernel = builder.kernel(sum_nest(1, 1));
+    KernelStep step;
+    step.kernel = kernel;
+    step.extents = {m, n};
+    step.operands = {builder.operand(a, {n, one}), builder.operand(out, {one, zero})};
+    step.writes = {out};
+    builder.plan.steps.emplace_back(std::in_place_type<KernelStep>, step);
+    executable = std::make_unique<Executable>(builder.plan, builder.code, host, 0);
+    out_bytes = executable->slot(builder.plan.buffers[1].bytes);
+    executable->finish(builder.plan);
+  }
+
+  std::vector<float> run(int64_t m, int64_t n) const {
+    std::vector<float> x(static_cast<size_t>(m * n));
+    std::mt19937 random(7);
+    std::uniform_real_distribution<float> uniform(-1, 1);
+    for (float& v : x) v = uniform(random);
+    const auto context = executable->new_context();
+    PlainHost host(builder.plan, *context, *executable);
+    host.bytes[1] = out_bytes;
+    context->symbols = {m, n};
+    context->bases[0] = x.data();
+    EXPECT_EQ(executable->run(*context, host).status, RunStatus::done);
+    host.outputs[1].resize(static_cast<size_t>(m));
+    return host.outputs[1];
+  }
+};
+
+TEST(RunExecutable, ASplitReductionHasTheSameBits) {
+  const RowSum serial({}), parallel(two_threads());
+  for (const auto& [m, n] : {std::pair<int64_t, int64_t>{1, 1000003}, {1, 400000}, {3, 300001}, {1, 5}, {2, 0}}) {
+    EXPECT_EQ(serial.run(m, n), parallel.run(m, n)) << m << "x" << n;
+  }
+  const auto& runs = const_cast<RowSum&>(parallel).builder.plain(parallel.kernel).runs;
+  EXPECT_GT(runs[static_cast<size_t>(Variant::partial)], 1);
+  EXPECT_EQ(runs[static_cast<size_t>(Variant::finish)], 2);
+}
+
+TEST(RunExecutable, AnEmptyReductionWritesItsIdentity) {
+  const RowSum sum({});
+  EXPECT_EQ(sum.run(3, 0), (std::vector<float>{0, 0, 0}));
+  EXPECT_TRUE(sum.run(0, 5).empty());
+}
+
+// A call brings a symbol to life; a kernel works on that many elements; a check follows.
+struct Born {
+  PlanBuilder builder;
+  std::unique_ptr<Executable> executable;
+  Slot out_bytes = 0;
+  std::vector<float> data;
+
+  explicit Born(bool effect_before_check) {
+    Source source;
+    source.kind = Source::Kind::value_size;
+    source.value = ValueId(1);
+    const Dim s = builder.symbol(), u = builder.symbol(SymbolKind::born, source);
+    builder.value({s}, Buffer::Kind::input);
+    builder.value({u}, Buffer::Kind::call);
+    const ValueId temporary = builder.value({u}, Buffer::Kind::temporary);
+    const ValueId out = builder.output(builder.value({u}, Buffer::Kind::output));
+    Instr call;
+    call.op = Op::call;
+    call.operands = {ValueId(0)};
+    call.results = {ValueId(1)};
+    call.effect = effect_before_check;
+    builder.plan.trace.instrs.push_back(call);
+    builder.plan.trace.guards.push_back({Guard::Kind::less, u, builder.constant(50), InstrId(0), "test", {}});
+    const uint32_t kernel = builder.kernel(map_nest(1, 1));
+    CallStep call_step;
+    call_step.instr = InstrId(0);
+    builder.plan.steps.emplace_back(std::in_place_type<CallStep>, call_step);
+    builder.plan.steps.emplace_back(std::in_place_type<CheckStep>);
+    builder.add(kernel, {ValueId(1)}, temporary);
+    builder.add(kernel, {temporary}, out);
+    executable = std::make_unique<Executable>(builder.plan, builder.code, ParallelHost{}, 0);
+    out_bytes = executable->slot(builder.plan.buffers[3].bytes);
+    executable->finish(builder.plan);
+  }
+
+  RunStatus run(Context& context, int64_t born, std::vector<float>& result) {
+    PlainHost host(builder.plan, context, *executable);
+    host.bytes[3] = out_bytes;
+    host.on_call = [&](uint32_t) {
+      data.assign(static_cast<size_t>(born), 0);
+      std::iota(data.begin(), data.end(), 1.0f);
+      context.bases[1] = data.data();
+      return true;
+    };
+    host.on_read = [&](const Source&) { return born; };
+    context.symbols[0] = 9;
+    const RunStatus status = executable->run(context, host).status;
+    result = host.outputs[3];
+    result.resize(status == RunStatus::done ? static_cast<size_t>(born) : 0);
+    return status;
+  }
+};
+
+TEST(RunExecutable, BornSizesAreFreshAtEveryCall) {
+  Born plan(false);
+  const auto context = plan.executable->new_context();
+  std::vector<float> result;
+  for (const int64_t born : {3, 40, 0, 3, 3, 49, 1}) {
+    EXPECT_EQ(plan.run(*context, born, result), RunStatus::done);
+    EXPECT_EQ(result, plan.data);
+  }
+}
+
+TEST(RunExecutable, AFailingCheckSaysWhetherAnythingHappened) {
+  std::vector<float> result;
+  Born clean(false), dirty(true);
+  EXPECT_EQ(clean.run(*clean.executable->new_context(), 50, result), RunStatus::check_failed_clean);
+  EXPECT_EQ(dirty.run(*dirty.executable->new_context(), 50, result), RunStatus::check_failed_dirty);
+}
+
+TEST(RunExecutable, AnOverflowingSizeIsAnErrorAndTheContextStaysUsable) {
+  const Chain chain;
+  const auto context = chain.executable->new_context();
+  std::vector<float> x(1), y(1);
+  EXPECT_THROW(chain.run(*context, INT64_MAX / 2, 3, x, y), std::exception);
+  chain.check(*context, 3, 5, 1);
+}
+
+}  // namespace
+}  // namespace escapement

@@ -1,0 +1,95 @@
+// Launch geometry: which axes merge, which variant runs, on hand-made nests.
+#include <gtest/gtest.h>
+
+#include "run_support.h"
+
+namespace escapement {
+namespace {
+
+using run_test::map_nest;
+using run_test::sum_nest;
+using Numbers = std::vector<int64_t>;
+
+TEST(RunGeometry, ContiguousAxesMergeIntoTheInnerOne) {
+  const LoopNest nest = map_nest(3, 1);
+  Geometry g{{2, 3, 5}, {60, 20, 4, 0, 60, 20, 4, 0}};
+  merge_axes(nest, g);
+  EXPECT_EQ(g.extents, (Numbers{1, 1, 30}));
+  EXPECT_EQ(g.strides[2], 4);
+  EXPECT_TRUE(is_fast(nest, g));
+}
+
+TEST(RunGeometry, ABroadcastOperandKeepsItsAxisApart) {
+  const LoopNest nest = map_nest(3, 1);
+  Geometry g{{2, 3, 5}, {0, 20, 4, 0, 60, 20, 4, 0}};
+  merge_axes(nest, g);
+  EXPECT_EQ(g.extents, (Numbers{1, 2, 15}));
+}
+
+TEST(RunGeometry, AnExtentOfOneTakesTheOuterAxisOver) {
+  const LoopNest nest = map_nest(2, 1);
+  Geometry g{{7, 1}, {4, 400, 0, 4, 4, 0}};
+  merge_axes(nest, g);
+  EXPECT_EQ(g.extents, (Numbers{1, 7}));
+  EXPECT_TRUE(is_fast(nest, g));
+}
+
+TEST(RunGeometry, IndexedAxesStay) {
+  LoopNest nest = map_nest(2, 1);
+  nest.axes[1].indexed = true;
+  Geometry g{{3, 5}, {20, 4, 0, 20, 4, 0}};
+  merge_axes(nest, g);
+  EXPECT_EQ(g.extents, (Numbers{3, 5}));
+}
+
+TEST(RunGeometry, ReducedAndParallelAxesDoNotMix) {
+  const LoopNest nest = sum_nest(2, 2);
+  Geometry g{{2, 3, 4, 5}, {240, 80, 20, 4, 0, 12, 4, 0, 0, 0}};
+  merge_axes(nest, g);
+  EXPECT_EQ(g.extents, (Numbers{1, 6, 1, 20}));
+  EXPECT_TRUE(is_fast(nest, g));
+}
+
+TEST(RunGeometry, ReducedAxesThatDoNotMergeAreGeneral) {
+  const LoopNest nest = sum_nest(1, 2);
+  Geometry g{{2, 3, 5}, {240, 80, 4, 0, 4, 0, 0, 0}};
+  merge_axes(nest, g);
+  EXPECT_EQ(g.extents, (Numbers{2, 3, 5}));
+  EXPECT_FALSE(is_fast(nest, g));
+}
+
+TEST(RunGeometry, AnEmptyReductionIsOneEmptyAxis) {
+  const LoopNest nest = sum_nest(1, 2);
+  Geometry g{{2, 0, 5}, {0, 80, 4, 0, 4, 0, 0, 0}};
+  merge_axes(nest, g);
+  EXPECT_EQ(g.extents, (Numbers{2, 1, 0}));
+  EXPECT_TRUE(is_fast(nest, g));
+}
+
+TEST(RunGeometry, TheVectorAxisOfAColumnNestStaysAlone) {
+  LoopNest nest = map_nest(3, 1);
+  nest.schedule = Schedule::column;
+  nest.axes[1].reduced = true;
+  Geometry g{{6, 1, 5}, {20, 0, 4, 0, 20, 0, 4, 0}};
+  merge_axes(nest, g);
+  EXPECT_EQ(g.extents, (Numbers{6, 1, 5}));
+}
+
+TEST(RunGeometry, AxesFollowTheStridesOfTheOutput) {
+  const LoopNest nest = map_nest(2, 1);
+  Geometry g{{3, 5}, {4, 12, 0, 4, 12, 0}};  // both operands are transposed
+  order_axes(nest, g);
+  merge_axes(nest, g);
+  EXPECT_EQ(g.extents, (Numbers{1, 15}));
+  EXPECT_TRUE(is_fast(nest, g));
+}
+
+TEST(RunGeometry, AStridedInnerAxisIsGeneral) {
+  const LoopNest nest = map_nest(2, 1);
+  Geometry g{{3, 5}, {40, 8, 0, 20, 4, 0}};
+  merge_axes(nest, g);
+  EXPECT_FALSE(is_fast(nest, g));
+}
+
+}  // namespace
+}  // namespace escapement
