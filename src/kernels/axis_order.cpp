@@ -30,12 +30,12 @@ Reference reference_of(Grouping& grouping, const Group& group) {
   FuseGraph& graph = grouping.graph;
   Reference best;
   for (uint32_t m : group.members) {
-    const Node& node = graph.nodes[m];
+    const GraphNode& node = graph.nodes[m];
     if (node.stored) best.offer(node.role == Role::reduce ? result_map(graph, node) : node.iter, place_of(graph, node).strides);
   }
   if (best.used == static_cast<int>(group.extents.size())) return best;
   for (uint32_t m : group.members) {
-    const Node& node = graph.nodes[m];
+    const GraphNode& node = graph.nodes[m];
     for (uint32_t k = first_read_operand(node); k < end_read_operand(graph, node); ++k) {
       AxisMap map;
       operand_map(graph, node, k, node.iter, map);

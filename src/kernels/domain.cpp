@@ -58,12 +58,12 @@ class Join {
     return !space_.overflowed();
   }
 
-  bool unify_edge(const Node& consumer, const Edge& e) {
+  bool unify_edge(const GraphNode& consumer, const Edge& e) {
     AxisMap wanted;
     if (!operand_map(graph_, consumer, e.operand, translate(consumer.iter, ids_second_), wanted)) return refuse(Reason::apart_domain);
     Reason why = Reason::apart_reshape;
     if (!to_root(graph_.trace, space_, e.value, wanted, why)) return refuse(why);
-    const Node& producer = graph_.nodes[e.producer];
+    const GraphNode& producer = graph_.nodes[e.producer];
     AxisMap has = result_map(graph_, producer);
     if (has.size() != wanted.size()) return refuse(Reason::apart_reshape);
     has = translate(has, ids_first_);
@@ -163,14 +163,14 @@ class Join {
   bool after_reduction() const {
     for (uint32_t m : second_.members) {
       for (const Edge& e : graph_.nodes[m].inputs) {
-        const Node& p = graph_.nodes[e.producer];
+        const GraphNode& p = graph_.nodes[e.producer];
         if (e.inlined || p.group != graph_.nodes[first_.members[0]].group) continue;
         if (p.role == Role::reduce || uses_axes(p) == 0) return true;
       }
     }
     return false;
   }
-  static int uses_axes(const Node& n) {
+  static int uses_axes(const GraphNode& n) {
     int used = 0;
     for (const AxisList& list : n.iter) used += list.size();
     return used;

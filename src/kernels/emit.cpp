@@ -104,7 +104,7 @@ Reg StageEmitter::row_input(size_t i) {
 
 Reg StageEmitter::member(size_t i) {
   if (memo_[i] >= 0) return static_cast<Reg>(memo_[i]);
-  const Node& node = c_.graph.nodes[c_.group.members[i]];
+  const GraphNode& node = c_.graph.nodes[c_.group.members[i]];
   Reg value;
   if (node.role == Role::reduce) {
     value = finish(row_input(i), c_.graph.trace.type(c_.graph.instr(node).results[0]).dtype);
@@ -112,7 +112,7 @@ Reg StageEmitter::member(size_t i) {
     value = row_input(i);
   } else if (c_.plan.full[i] && c_.plan.read_back[i] && c_.plan.time[i] < time_) {
     const uint32_t host = c_.plan.kept_in[i];
-    const Node& holder = host == kNoIndex ? node : c_.graph.nodes[c_.group.members[host]];
+    const GraphNode& holder = host == kNoIndex ? node : c_.graph.nodes[c_.group.members[host]];
     LoopInput description;
     description.number = c_.tables.param(place_operand(holder), false);
     value = input(description, compute_type(c_.tables.nest().params[description.number].dtype));
@@ -123,13 +123,13 @@ Reg StageEmitter::member(size_t i) {
   return value;
 }
 
-Reg StageEmitter::operand(const Node& node, uint32_t k, const AxisMap& iter) {
+Reg StageEmitter::operand(const GraphNode& node, uint32_t k, const AxisMap& iter) {
   const ValueId v = c_.graph.instr(node).operands[k];
   AxisMap map;
   operand_map(c_.graph, node, k, iter, map);
   for (const Edge& e : node.inputs) {
     if (e.operand != k || e.memory) continue;
-    const Node& producer = c_.graph.nodes[e.producer];
+    const GraphNode& producer = c_.graph.nodes[e.producer];
     if (e.inlined || node.group != id_) {  // the whole of an inlined expression is inlined
       AxisSpace none(c_.tables.dims());
       Reason why;
@@ -141,7 +141,7 @@ Reg StageEmitter::operand(const Node& node, uint32_t k, const AxisMap& iter) {
   return load(v, map, node.crop);
 }
 
-Reg StageEmitter::inlined(const Node& node, const AxisMap& iter) {
+Reg StageEmitter::inlined(const GraphNode& node, const AxisMap& iter) {
   for (const Inlined& known : inlined_) {
     if (known.node == &node && known.iter == iter) return known.value;
   }
@@ -152,7 +152,7 @@ Reg StageEmitter::inlined(const Node& node, const AxisMap& iter) {
 
 Reg StageEmitter::finish(Reg value, DType type) { return body().round_to(body().cast(value, compute_type(type)), type); }
 
-Reg StageEmitter::compute(const Node& node, const AxisMap& iter) {
+Reg StageEmitter::compute(const GraphNode& node, const AxisMap& iter) {
   const Instr& instr = c_.graph.instr(node);
   const Trace& trace = c_.graph.trace;
   switch (node.role) {
@@ -169,7 +169,7 @@ Reg StageEmitter::compute(const Node& node, const AxisMap& iter) {
   }
 }
 
-Reg StageEmitter::pointwise(const Node& node, const AxisMap& iter) {
+Reg StageEmitter::pointwise(const GraphNode& node, const AxisMap& iter) {
   const Instr& instr = c_.graph.instr(node);
   const Trace& trace = c_.graph.trace;
   std::vector<const TensorType*> types;
@@ -194,7 +194,7 @@ Reg StageEmitter::number(const Number& value, DType type) {
   }
 }
 
-Reg StageEmitter::create(const Node& node, const AxisMap& iter) {
+Reg StageEmitter::create(const GraphNode& node, const AxisMap& iter) {
   const Instr& instr = c_.graph.instr(node);
   const DType type = c_.graph.trace.type(instr.results[0]).dtype;
   if (instr.op == Op::arange) return finish(arange(instr, iter), type);
@@ -233,7 +233,7 @@ Reg StageEmitter::index_of(const AxisList& list) {
   return sum;
 }
 
-Reg StageEmitter::gather(const Node& node, const AxisMap& iter) {
+Reg StageEmitter::gather(const GraphNode& node, const AxisMap& iter) {
   DimTable& dims = c_.tables.dims();
   const Instr& instr = c_.graph.instr(node);
   const TensorType& data = c_.graph.trace.type(instr.operands[0]);
@@ -256,7 +256,7 @@ Reg StageEmitter::gather(const Node& node, const AxisMap& iter) {
 
 // --- results
 
-RootOperand StageEmitter::place_operand(const Node& node) {
+RootOperand StageEmitter::place_operand(const GraphNode& node) {
   const Place place = place_of(c_.graph, node);
   const AxisMap map = node.role == Role::reduce ? result_map(c_.graph, node) : node.iter;
   return {c_.graph.trace.type(place.value).root, place.dtype, place.offset,
@@ -276,7 +276,7 @@ void StageEmitter::keep_in(size_t i, size_t host) {
 }
 
 void StageEmitter::reduce(size_t i) {
-  const Node& node = c_.graph.nodes[c_.group.members[i]];
+  const GraphNode& node = c_.graph.nodes[c_.group.members[i]];
   const Instr& instr = c_.graph.instr(node);
   const Trace& trace = c_.graph.trace;
   const DType type = reduction_accumulator(instr.op, trace.type(instr.operands[0]).dtype, trace.type(instr.results[0]).dtype);

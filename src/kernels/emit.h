@@ -38,32 +38,32 @@ class StageEmitter {
   StageEmitter(Context& context, Stage& stage, int time) : c_(context), stage_(stage), time_(time), id_(context.graph.nodes[context.group.members[0]].group), memo_(context.group.members.size(), -1) {}
 
   Reg member(size_t i);                      // the value of a member, in compute form of its result type
-  Reg operand(const Node& node, uint32_t k, const AxisMap& iter);
+  Reg operand(const GraphNode& node, uint32_t k, const AxisMap& iter);
   void store(size_t i);                      // to its own place
   void keep_in(size_t i, size_t host);       // to the place of another member
   void reduce(size_t i);
   void keep_row(size_t i);
 
  private:
-  Reg compute(const Node& node, const AxisMap& iter);
-  Reg pointwise(const Node& node, const AxisMap& iter);
-  Reg create(const Node& node, const AxisMap& iter);
+  Reg compute(const GraphNode& node, const AxisMap& iter);
+  Reg pointwise(const GraphNode& node, const AxisMap& iter);
+  Reg create(const GraphNode& node, const AxisMap& iter);
   Reg arange(const Instr& instr, const AxisMap& iter);
-  Reg gather(const Node& node, const AxisMap& iter);
-  Reg inlined(const Node& node, const AxisMap& iter);
+  Reg gather(const GraphNode& node, const AxisMap& iter);
+  Reg inlined(const GraphNode& node, const AxisMap& iter);
   Reg number(const Number& value, DType type);
   Reg index_of(const AxisList& list);
   Reg load(ValueId v, const AxisMap& map, std::span<const Dim> start = {});  // start: index per dim where reading begins
   Reg input(LoopInput description, DType type);
   Reg row_input(size_t i);
   Reg finish(Reg value, DType type);         // to the compute form of `type`, rounded to it
-  RootOperand place_operand(const Node& node);
+  RootOperand place_operand(const GraphNode& node);
   std::vector<Dim> nest_strides(const std::vector<Dim>& group_strides) const;
   size_t position(uint32_t node) const;
   ScalarProgram& body() { return stage_.body; }
 
   struct Inlined {
-    const Node* node;
+    const GraphNode* node;
     AxisMap iter;
     Reg value;
   };

@@ -112,7 +112,7 @@ class GraphMaker {
   }
 
   uint32_t new_node(InstrId i, Role role) {
-    Node node;
+    GraphNode node;
     node.instr = i;
     node.role = role;
     graph_.nodes.push_back(std::move(node));
@@ -136,7 +136,7 @@ class GraphMaker {
   }
 
   void add_single(uint32_t n) {
-    Node& node = graph_.nodes[n];
+    GraphNode& node = graph_.nodes[n];
     const Instr& instr = trace_[node.instr];
     if (node.role == Role::reduce) {
       node.shape = trace_.type(instr.operands[0]).sizes;
@@ -159,7 +159,7 @@ class GraphMaker {
     const uint32_t fill = new_node(i, Role::fill);
     graph_.nodes[fill].shape = trace_.type(trace_[i].results[0]).sizes;
     add_part(i, 0);
-    Node& inside = graph_.nodes.back();
+    GraphNode& inside = graph_.nodes.back();
     inside.after.push_back(fill);
     const auto& pairs = trace_[i].attrs.sizes;
     const Dim zero = trace_.dims.constant(0);
@@ -168,7 +168,7 @@ class GraphMaker {
   }
 
   // Some amount may be negative: a slice of the operand goes inside.
-  void crop(Node& inside, const std::vector<Dim>& pairs) {
+  void crop(GraphNode& inside, const std::vector<Dim>& pairs) {
     DimTable& dims = trace_.dims;
     const Dim zero = dims.constant(0);
     inside.crop.assign(inside.shape.size(), zero);
@@ -185,7 +185,7 @@ class GraphMaker {
     }
   }
 
-  bool reads_memory_only(const Node& node, uint32_t k) const {
+  bool reads_memory_only(const GraphNode& node, uint32_t k) const {
     return node.role == Role::call || (node.role == Role::index && k == 0) || (node.role == Role::write && k == 0);
   }
 
@@ -212,7 +212,7 @@ class GraphMaker {
     }
   }
 
-  Reason reason_of(const Node& consumer, Role producer, bool changed) const {
+  Reason reason_of(const GraphNode& consumer, Role producer, bool changed) const {
     if (consumer.role == Role::call || producer == Role::call) return Reason::apart_library_call;
     if (consumer.role == Role::index) return Reason::apart_indexing;
     if (changed || consumer.role == Role::write) return Reason::apart_write_order;
@@ -220,7 +220,7 @@ class GraphMaker {
   }
 
   void finish_node(uint32_t n) {
-    Node& node = graph_.nodes[n];
+    GraphNode& node = graph_.nodes[n];
     const Instr& instr = trace_[node.instr];
     if (node.role == Role::part || node.role == Role::fill || node.role == Role::write) node.must_store = true;
     if (node.role == Role::call && instr.effect) {
@@ -238,7 +238,7 @@ class GraphMaker {
     order_memory(n);
   }
 
-  void depend_on_type(Node& node, ValueId v) {
+  void depend_on_type(GraphNode& node, ValueId v) {
     if (born_.empty() || !v || trace_[v].kind == ValueKind::none) return;
     const TensorType& type = trace_.type(v);
     for (Dim d : type.sizes) depend_on_symbols(node, d);
@@ -247,7 +247,7 @@ class GraphMaker {
   }
 
   // A size that is born at run time exists only once the instruction that bears it has run.
-  void depend_on_symbols(Node& node, Dim d) {
+  void depend_on_symbols(GraphNode& node, Dim d) {
     if (born_.empty() || !d) return;
     for (Symbol s : trace_.dims.symbols(d)) {
       const auto found = born_.find(s.index);
@@ -267,7 +267,7 @@ class GraphMaker {
   }
 
   void order_memory(uint32_t n) {
-    Node& node = graph_.nodes[n];
+    GraphNode& node = graph_.nodes[n];
     const Instr& instr = trace_[node.instr];
     for (uint32_t k = 0; k < instr.operands.size(); ++k) {
       const ValueId v = instr.operands[k];

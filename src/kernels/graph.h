@@ -42,7 +42,7 @@ struct Place {
   std::vector<Dim> strides;
 };
 
-struct Node {
+struct GraphNode {
   InstrId instr;
   Role role = Role::pointwise;
   uint32_t part = 0;                   // cat: number of the operand
@@ -59,12 +59,12 @@ struct Node {
 
 struct FuseGraph {
   Trace& trace;                        // sizes are derived on the way, so its dims grow
-  std::vector<Node> nodes;
+  std::vector<GraphNode> nodes;
   std::vector<uint32_t> first;         // per instruction: its first node, or none (views, dead code)
   std::vector<uint32_t> count;
   std::vector<bool> written;           // per storage: some instruction writes it
 
-  const Instr& instr(const Node& n) const { return trace[n.instr]; }
+  const Instr& instr(const GraphNode& n) const { return trace[n.instr]; }
 };
 
 FuseGraph make_graph(Trace& trace);
@@ -72,18 +72,18 @@ FuseGraph make_graph(Trace& trace);
 bool is_reduced_dim(const Attrs& attrs, size_t d);  // of a reduce instruction; no axes means all
 
 // --- maps between dims (each AxisMap is over the same axes)
-AxisMap result_map(const FuseGraph& graph, const Node& node);  // dims of the node's result, from node.iter
+AxisMap result_map(const FuseGraph& graph, const GraphNode& node);  // dims of the node's result, from node.iter
 // Dims of operand `k`, given the map of the consumer's iteration dims. False: a broadcast that is only known at run time.
-bool operand_map(const FuseGraph& graph, const Node& node, uint32_t k, const AxisMap& iter, AxisMap& map);
+bool operand_map(const FuseGraph& graph, const GraphNode& node, uint32_t k, const AxisMap& iter, AxisMap& map);
 // Turns a map of the dims of `v` into one of the dims of its root. False: no such map; `why` says what stands between.
 bool to_root(const Trace& trace, AxisSpace& space, ValueId v, AxisMap& map, Reason& why);
 // Every view between `v` and its root only permutes, inserts, removes or provably repeats dims.
 bool is_simple_view(const Trace& trace, ValueId v);
 
-Place place_of(FuseGraph& graph, const Node& node);  // of nodes that are stored
+Place place_of(FuseGraph& graph, const GraphNode& node);  // of nodes that are stored
 
 // Operand numbers whose elements are read, other than the data of an index op.
-uint32_t first_read_operand(const Node& node);
-uint32_t end_read_operand(const FuseGraph& graph, const Node& node);
+uint32_t first_read_operand(const GraphNode& node);
+uint32_t end_read_operand(const FuseGraph& graph, const GraphNode& node);
 
 }  // namespace escapement

@@ -47,7 +47,7 @@ class Grouper {
  private:
   // --- one group per node to begin with: its id is the node's number
   void make_group(uint32_t n) {
-    Node& node = graph_.nodes[n];
+    GraphNode& node = graph_.nodes[n];
     node.group = n;
     alive_.push_back(n);
     Group& group = made_.groups.emplace_back();
@@ -78,7 +78,7 @@ class Grouper {
   }
 
   template <class F>
-  void for_each_predecessor(const Node& node, F&& f) const {
+  void for_each_predecessor(const GraphNode& node, F&& f) const {
     for (const Edge& e : node.inputs) f(e.producer);
     for (uint32_t p : node.after) f(p);
     for (uint32_t p : node.before_write) f(p);
@@ -220,20 +220,20 @@ class Grouper {
 
   // --- what is kept in memory
   void decide_stores() {
-    for (Node& node : graph_.nodes) {
+    for (GraphNode& node : graph_.nodes) {
       for (Edge& e : node.inputs) {
         if (!e.inlined && graph_.nodes[e.producer].group != node.group) graph_.nodes[e.producer].must_store = true;
       }
     }
-    for (Node& node : graph_.nodes) {
+    for (GraphNode& node : graph_.nodes) {
       node.stored = node.must_store && node.role != Role::call;
       for (Edge& e : node.inputs) load_what_is_stored(node, e);
     }
   }
 
   // A value that is in memory anyway is read from there, unless it costs nothing to make.
-  void load_what_is_stored(const Node& node, Edge& e) const {
-    const Node& p = graph_.nodes[e.producer];
+  void load_what_is_stored(const GraphNode& node, Edge& e) const {
+    const GraphNode& p = graph_.nodes[e.producer];
     if (e.inlined && p.must_store && p.role != Role::create && p.group != node.group) e.inlined = false;
   }
 
@@ -242,7 +242,7 @@ class Grouper {
   }
 
   // --- the record
-  ValueId name_of_result(const Node& node) const {
+  ValueId name_of_result(const GraphNode& node) const {
     const Instr& instr = graph_.instr(node);
     if (!instr.results.empty()) return instr.results[0];
     return instr.operands.empty() ? ValueId() : instr.operands[0];
@@ -250,9 +250,9 @@ class Grouper {
 
   void record_apart() {
     std::set<std::pair<uint32_t, uint32_t>> seen;
-    for (const Node& node : graph_.nodes) {
+    for (const GraphNode& node : graph_.nodes) {
       for (const Edge& e : node.inputs) {
-        const Node& p = graph_.nodes[e.producer];
+        const GraphNode& p = graph_.nodes[e.producer];
         if (e.inlined || p.group == node.group || (p.role == Role::call && node.role == Role::call)) continue;
         const ValueId from = name_of_result(p), to = name_of_result(node);
         if (from && to && seen.insert({from.index, to.index}).second) made_.apart.push_back({from, to, e.why});

@@ -32,7 +32,7 @@ class Lowering {
   }
 
  private:
-  const Node& node(size_t i) const { return graph_.nodes[group_.members[i]]; }
+  const GraphNode& node(size_t i) const { return graph_.nodes[group_.members[i]]; }
 
   void make_axes() {
     kernel_.nest.schedule = order_.schedule;

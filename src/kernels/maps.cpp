@@ -8,7 +8,7 @@ namespace escapement {
 namespace {
 
 // Right-aligned broadcasting of an operand against the consumer's shape.
-bool broadcast_map(const FuseGraph& graph, const Node& node, ValueId v, const AxisMap& iter, AxisMap& map) {
+bool broadcast_map(const FuseGraph& graph, const GraphNode& node, ValueId v, const AxisMap& iter, AxisMap& map) {
   const auto& sizes = graph.trace.type(v).sizes;
   const size_t lead = node.shape.size() - sizes.size();
   bool proved = true;
@@ -21,7 +21,7 @@ bool broadcast_map(const FuseGraph& graph, const Node& node, ValueId v, const Ax
   return proved;
 }
 
-void positions_map(const FuseGraph& graph, const Node& node, ValueId v, const AxisMap& iter, AxisMap& map) {
+void positions_map(const FuseGraph& graph, const GraphNode& node, ValueId v, const AxisMap& iter, AxisMap& map) {
   const Instr& instr = graph.instr(node);
   if (instr.op == Op::index_select) {
     map.assign(graph.trace.type(v).sizes.size(), {});
@@ -100,7 +100,7 @@ bool view_to_operand(const Trace& trace, AxisSpace& space, const Instr& instr, A
   }
 }
 
-Place cat_place(FuseGraph& graph, const Node& node, Place place) {
+Place cat_place(FuseGraph& graph, const GraphNode& node, Place place) {
   DimTable& dims = graph.trace.dims;
   const Instr& instr = graph.instr(node);
   const int32_t axis = instr.attrs.axis;
@@ -110,7 +110,7 @@ Place cat_place(FuseGraph& graph, const Node& node, Place place) {
   return place;
 }
 
-Place pad_place(FuseGraph& graph, const Node& node, Place place) {
+Place pad_place(FuseGraph& graph, const GraphNode& node, Place place) {
   DimTable& dims = graph.trace.dims;
   const auto& pairs = graph.instr(node).attrs.sizes;  // (before, after) pairs, last axis first
   for (size_t i = 0; 2 * i < pairs.size(); ++i) {
@@ -126,7 +126,7 @@ bool is_reduced_dim(const Attrs& attrs, size_t d) {
   return attrs.axes.empty() || std::find(attrs.axes.begin(), attrs.axes.end(), static_cast<int32_t>(d)) != attrs.axes.end();
 }
 
-AxisMap result_map(const FuseGraph& graph, const Node& node) {
+AxisMap result_map(const FuseGraph& graph, const GraphNode& node) {
   if (node.role != Role::reduce) return node.iter;
   const Attrs& attrs = graph.instr(node).attrs;
   AxisMap map;
@@ -138,7 +138,7 @@ AxisMap result_map(const FuseGraph& graph, const Node& node) {
   return map;
 }
 
-bool operand_map(const FuseGraph& graph, const Node& node, uint32_t k, const AxisMap& iter, AxisMap& map) {
+bool operand_map(const FuseGraph& graph, const GraphNode& node, uint32_t k, const AxisMap& iter, AxisMap& map) {
   const ValueId v = graph.instr(node).operands[k];
   if (node.role == Role::index) {
     positions_map(graph, node, v, iter, map);
@@ -176,7 +176,7 @@ bool is_simple_view(const Trace& trace, ValueId v) {
   return true;
 }
 
-Place place_of(FuseGraph& graph, const Node& node) {
+Place place_of(FuseGraph& graph, const GraphNode& node) {
   const Instr& instr = graph.instr(node);
   const ValueId v = node.role == Role::write ? instr.operands[0] : instr.results[0];
   const TensorType& type = graph.trace.type(v);
@@ -185,12 +185,12 @@ Place place_of(FuseGraph& graph, const Node& node) {
   return instr.op == Op::pad ? pad_place(graph, node, std::move(place)) : cat_place(graph, node, std::move(place));
 }
 
-uint32_t first_read_operand(const Node& node) {
+uint32_t first_read_operand(const GraphNode& node) {
   if (node.role == Role::part) return node.part;
   return node.role == Role::index || node.role == Role::write ? 1 : 0;
 }
 
-uint32_t end_read_operand(const FuseGraph& graph, const Node& node) {
+uint32_t end_read_operand(const FuseGraph& graph, const GraphNode& node) {
   if (node.role == Role::part) return node.part + 1;
   if (node.role == Role::fill || node.role == Role::create) return 0;
   return static_cast<uint32_t>(graph.instr(node).operands.size());

@@ -21,12 +21,12 @@ bool same_address(const DimTable& dims, const Access& a, const Access& b) {
   return true;
 }
 
-Access write_access(FuseGraph& graph, const Node& node, std::span<const Dim> extents) {
+Access write_access(FuseGraph& graph, const GraphNode& node, std::span<const Dim> extents) {
   const Place place = place_of(graph, node);
   return {graph.trace.type(place.value).root, place.offset, strides_along(graph.trace.dims, extents, node.iter, place.strides)};
 }
 
-bool reads_in_place(FuseGraph& graph, const Node& node, uint32_t k, const Access& write, std::span<const Dim> extents) {
+bool reads_in_place(FuseGraph& graph, const GraphNode& node, uint32_t k, const Access& write, std::span<const Dim> extents) {
   AxisMap map;
   if ((node.role == Role::index && k == 0) || !node.crop.empty()) return false;
   if (!operand_map(graph, node, k, node.iter, map)) return false;
@@ -35,11 +35,11 @@ bool reads_in_place(FuseGraph& graph, const Node& node, uint32_t k, const Access
   return same_address(graph.trace.dims, {type.root, offset, strides_along(graph.trace.dims, extents, map, type.strides)}, write);
 }
 
-bool is_in_place(FuseGraph& graph, const std::vector<uint32_t>& members, const Node& write, std::span<const Dim> extents) {
+bool is_in_place(FuseGraph& graph, const std::vector<uint32_t>& members, const GraphNode& write, std::span<const Dim> extents) {
   const Storage storage = graph.trace.type(graph.instr(write).operands[0]).storage;
   const Access access = write_access(graph, write, extents);
   for (uint32_t m : members) {
-    const Node& node = graph.nodes[m];
+    const GraphNode& node = graph.nodes[m];
     const size_t first = &node == &write ? 1 : 0;  // the destination itself is not read
     const auto& operands = graph.instr(node).operands;
     for (size_t k = first; k < operands.size(); ++k) {
@@ -63,7 +63,7 @@ bool writes_are_in_place(FuseGraph& graph, const std::vector<uint32_t>& members,
 std::vector<uint32_t> order_groups(const FuseGraph& graph, const std::vector<Group>& groups) {
   std::vector<std::vector<uint32_t>> successors(groups.size());
   std::vector<uint32_t> waiting(groups.size(), 0);
-  for (const Node& node : graph.nodes) {
+  for (const GraphNode& node : graph.nodes) {
     const auto depend = [&](uint32_t p) {
       const uint32_t from = graph.nodes[p].group;
       if (from == node.group) return;

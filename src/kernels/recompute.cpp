@@ -20,7 +20,7 @@ class Recompute {
   explicit Recompute(const FuseGraph& graph) : graph_(graph), costs_(graph.nodes.size()), users_(graph.nodes.size(), 0) {}
 
   std::vector<bool> run() {
-    for (const Node& node : graph_.nodes) {
+    for (const GraphNode& node : graph_.nodes) {
       for (const Edge& e : node.inputs) ++users_[e.producer];
     }
     std::vector<bool> again(graph_.nodes.size(), false);
@@ -32,7 +32,7 @@ class Recompute {
   }
 
  private:
-  Cost cost_of(const Node& node) const {
+  Cost cost_of(const GraphNode& node) const {
     if (node.role == Role::create) return {!is_written(graph_.instr(node).results[0]), 0, 0};
     if (node.role == Role::index && !node.inputs.empty() && node.inputs[0].operand == 0) return {};  // data is no input
     if ((node.role != Role::pointwise && node.role != Role::index) || is_expensive(graph_.instr(node).op)) return {};
@@ -50,7 +50,7 @@ class Recompute {
     sum.loads += part.loads;
   }
 
-  Cost operand_cost(const Node& node, uint32_t k) const {
+  Cost operand_cost(const GraphNode& node, uint32_t k) const {
     const ValueId v = graph_.instr(node).operands[k];
     for (const Edge& e : node.inputs) {
       if (e.operand == k) return can_follow(node, e) ? costs_[e.producer] : Cost{};
@@ -58,7 +58,7 @@ class Recompute {
     return {!is_written(v), 0, 1};
   }
 
-  bool can_follow(const Node& node, const Edge& e) const {
+  bool can_follow(const GraphNode& node, const Edge& e) const {
     if (e.memory || !is_simple_view(graph_.trace, e.value)) return false;
     AxisMap map, iter(node.shape.size());
     return operand_map(graph_, node, e.operand, iter, map);

@@ -25,7 +25,7 @@ class StagePlanner {
   }
 
  private:
-  const Node& node(size_t i) const { return graph_.nodes[group_.members[i]]; }
+  const GraphNode& node(size_t i) const { return graph_.nodes[group_.members[i]]; }
 
   size_t position(uint32_t n) const {
     return std::lower_bound(group_.members.begin(), group_.members.end(), n) - group_.members.begin();
@@ -39,7 +39,7 @@ class StagePlanner {
     }
   }
 
-  bool is_full(const Node& n) const {
+  bool is_full(const GraphNode& n) const {
     if (group_.reduced.empty() || n.role == Role::reduce) return true;
     for (const AxisList& list : n.iter) {
       for (Axis a : list) {
@@ -113,7 +113,7 @@ class StagePlanner {
     const DType type = graph_.trace.type(graph_.instr(node(i)).results[0]).dtype;
     if (type != DType::f32 && type != DType::f64) return kNoIndex;
     for (size_t o = 0; o < group_.members.size(); ++o) {
-      const Node& host = node(o);
+      const GraphNode& host = node(o);
       const bool whole = host.stored && plan_.full[o] && (host.role == Role::pointwise || host.role == Role::index);
       if (!whole || plan_.time[o] != plan_.last || plan_.time[o] == plan_.time[i]) continue;
       if (graph_.trace.type(graph_.instr(host).results[0]).dtype != type) continue;

@@ -1,3 +1,4 @@
+// See host_args.h.
 #include "torch/host_args.h"
 
 #include <ATen/ScalarOps.h>

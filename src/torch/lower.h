@@ -47,6 +47,8 @@ struct OpPlan {
   std::vector<int> returned;    // per return: the argument it is, or -1
 };
 
+OpPlan& plan_of(const c10::OperatorHandle& op);   // recorder_plan.cpp
+
 class OpCall {
  public:
   OpCall(Tape& tape, const OpPlan& plan, std::span<const c10::IValue> args);

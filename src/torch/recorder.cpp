@@ -1,3 +1,4 @@
+// See recorder.h.
 #include "torch/recorder.h"
 
 #include <c10/core/impl/LocalDispatchKeySet.h>

@@ -1,3 +1,4 @@
+// See recorder_tape.h.
 #include "torch/recorder_tape.h"
 
 #include <algorithm>

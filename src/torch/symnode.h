@@ -27,6 +27,8 @@ struct FloatExpr {
 FloatExprPtr float_constant(double value);
 FloatExprPtr float_binary(FloatExpr::Kind kind, FloatExprPtr a, FloatExprPtr b);
 ValueId materialise(Tape& tape, const FloatExpr& expr);  // 0-d f64
+bool never_negative(const DimTable& dims, const FloatExpr& expr);  // for any value of its symbols, as far as cheap reasoning goes
+void pin_float(Tape& tape, const FloatExpr& expr, const std::string& because);  // the host needs the number itself
 
 struct BoolExpr {
   enum class Kind : uint8_t { constant, relation, negation, both, either, floats } kind = Kind::constant;
@@ -37,6 +39,14 @@ struct BoolExpr {
   FloatExprPtr x, y;      // floats: a comparison that no guard can express
 };
 using BoolExprPtr = std::shared_ptr<const BoolExpr>;
+BoolExprPtr bool_constant(bool value);
+BoolExprPtr bool_relation(Guard::Kind relation, Dim left, Dim right, bool hint);
+BoolExprPtr bool_node(BoolExpr::Kind kind, BoolExprPtr a, BoolExprPtr b, bool hint);
+BoolExprPtr bool_both(BoolExprPtr a, BoolExprPtr b);
+BoolExprPtr bool_either(BoolExprPtr a, BoolExprPtr b);
+Truth known(Tape& tape, const BoolExpr& expr);   // what the sizes' relations say without a guard
+// Guards the outcome that was seen; nothing if it is provable.
+bool decide(Tape& tape, const BoolExpr& expr, const std::string& because);
 
 class Node final : public c10::SymNodeImpl {
  public:
@@ -120,10 +130,5 @@ class Node final : public c10::SymNodeImpl {
 };
 
 c10::SymBool symbool(Tape& tape, BoolExprPtr expr);
-BoolExprPtr bool_relation(Guard::Kind relation, Dim left, Dim right, bool hint);
-BoolExprPtr bool_both(BoolExprPtr a, BoolExprPtr b);
-BoolExprPtr bool_either(BoolExprPtr a, BoolExprPtr b);
-// Guards the outcome that was seen; nothing if it is provable.
-bool decide(Tape& tape, const BoolExpr& expr, const std::string& because);
 
 }  // namespace escapement

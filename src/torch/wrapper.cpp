@@ -1,3 +1,4 @@
+// See wrapper.h.
 #include "torch/wrapper.h"
 
 #include <algorithm>

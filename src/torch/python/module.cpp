@@ -4,6 +4,7 @@
 
 #include "torch/engine.h"
 #include "torch/python/region_type.h"
+#include "torch/python/symnode_python.h"
 
 namespace nb = nanobind;
 
@@ -37,6 +38,7 @@ nb::list ops() {
 }  // namespace
 
 NB_MODULE(_C, m) {
+  escapement::install_python_hooks();
   if (!escapement::add_region_type(m.ptr())) throw nb::python_error();
   m.def("option_table", &option_table, "Rows (name, type, default, choices, doc) of the option table.");
   m.def("stats", &stats, "Counters of this process, by name.");
