@@ -45,6 +45,13 @@ at::Tensor new_tensor(c10::IntArrayRef sizes, c10::IntArrayRef strides, caffe2::
   return at::Tensor(std::move(tensor));
 }
 
+at::Tensor new_contiguous(c10::IntArrayRef sizes, c10::IntArrayRef strides, caffe2::TypeMeta dtype) {
+  at::Tensor tensor = new_tensor(sizes, strides, dtype);
+  // An axis of size 0 counts as 1 in torch's strides; in ours it is 0, like any other product.
+  if (tensor.numel() == 0) tensor.unsafeGetTensorImpl()->set_sizes_contiguous(sizes);
+  return tensor;
+}
+
 at::Tensor new_view(const at::Tensor& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset, caffe2::TypeMeta dtype) {
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(base.storage()),
                                                          c10::DispatchKeySet(c10::DispatchKey::CPU), dtype);
@@ -58,6 +65,14 @@ bool is_borrowed(const at::Tensor& tensor) {
   return tensor.has_storage() && tensor.storage().data_ptr().get_deleter() == &not_ours;
 }
 
+bool TensorRecipes::is_contiguous(const TensorType& type) {
+  Dim expected = dims_.constant(1);
+  for (int d = type.rank(); d-- > 0; expected = dims_.mul(expected, type.sizes[d])) {
+    if (type.strides[d] != expected) return false;
+  }
+  return true;
+}
+
 uint32_t TensorRecipes::add(ValueId value) {
   const auto known = std::find_if(known_.begin(), known_.end(), [&](const auto& entry) { return entry.first == value; });
   if (known != known_.end()) return known->second;
@@ -69,6 +84,7 @@ uint32_t TensorRecipes::add(ValueId value) {
   recipe.kind = buffer.kind;
   recipe.input = buffer.input;
   recipe.whole = value == buffer.root;
+  recipe.contiguous = is_contiguous(type);
   if (type.dtype != DType::other) recipe.dtype = c10::scalarTypeToTypeMeta(scalar_type_of(type.dtype));
   for (const Dim size : type.sizes) recipe.sizes.push_back(executable_.slot(size));
   for (const Dim stride : type.strides) recipe.strides.push_back(executable_.slot(stride));
@@ -109,7 +125,8 @@ void* TensorTable::address(uint32_t index) const {
 void* TensorTable::allocate(uint32_t index) {
   const TensorRecipe& recipe = recipes_[index];
   at::Tensor& tensor = of_buffer_[recipe.buffer];
-  tensor = new_tensor(sizes(recipe), strides(recipe), recipe.dtype);
+  tensor = recipe.contiguous ? new_contiguous(sizes(recipe), strides(recipe), recipe.dtype)
+                             : new_tensor(sizes(recipe), strides(recipe), recipe.dtype);
   return tensor.unsafeGetTensorImpl()->unsafe_storage().mutable_data();
 }
 

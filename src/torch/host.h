@@ -17,6 +17,8 @@ namespace escapement {
 
 // A tensor on uninitialised memory of its own, as at::empty_strided would make it, without dispatch.
 at::Tensor new_tensor(c10::IntArrayRef sizes, c10::IntArrayRef strides, caffe2::TypeMeta dtype);
+// The same for contiguous strides, which torch defines for empty tensors in a way of its own.
+at::Tensor new_contiguous(c10::IntArrayRef sizes, c10::IntArrayRef strides, caffe2::TypeMeta dtype);
 // Another view of `base`'s storage; `offset` in elements of `dtype` from the start of the storage.
 at::Tensor new_view(const at::Tensor& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset, caffe2::TypeMeta dtype);
 // Whether a tensor lies in memory that a context will use again.
@@ -27,6 +29,7 @@ struct TensorRecipe {
   Buffer::Kind kind = Buffer::Kind::temporary;
   uint32_t input = 0;
   bool whole = true;                 // the root itself, not a view of it
+  bool contiguous = false;           // by its sizes, whatever they are
   caffe2::TypeMeta dtype;
   std::vector<Slot> sizes, strides;
   Slot offset = 0;                   // elements from the root's first element
@@ -35,15 +38,18 @@ struct TensorRecipe {
 
 class TensorRecipes {
  public:
-  TensorRecipes(const LaunchPlan& plan, Executable& executable) : plan_(plan), executable_(executable) {}
+  TensorRecipes(const LaunchPlan& plan, Executable& executable) : plan_(plan), executable_(executable), dims_(plan.trace.dims) {}
   uint32_t add(ValueId value);       // index of the value's recipe
   void settle();                     // once the executable is finished
   const TensorRecipe& operator[](uint32_t index) const { return recipes_[index]; }
   std::vector<TensorRecipe> take() && { return std::move(recipes_); }
 
  private:
+  bool is_contiguous(const TensorType& type);
+
   const LaunchPlan& plan_;
   Executable& executable_;
+  DimTable dims_;                    // a copy to compute in
   std::vector<TensorRecipe> recipes_;
   std::vector<std::pair<ValueId, uint32_t>> known_;
 };

@@ -115,7 +115,10 @@ LinearChoice choose_linear(const at::Tensor& weight, const std::function<void()>
 
 at::Tensor packed_linear(const at::Tensor& x, const PackedWeight& weight, const at::Tensor& bias, const std::string& epilogue) {
   static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("mkldnn::_linear_pointwise", "").typed<Linear>();
-  std::string_view attribute = epilogue.empty() ? "none" : epilogue, algorithm = "none";
+  // The library refuses an algorithm for any attribute but gelu.
+  std::string_view attribute = epilogue, algorithm = "";
+  if (epilogue.empty()) attribute = "none";
+  if (epilogue == "gelu") algorithm = "none";
   if (epilogue == "silu") attribute = "swish";
   if (epilogue == "gelu_tanh") attribute = "gelu", algorithm = "tanh";
   return op.call(x, weight.packed, bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt, attribute,

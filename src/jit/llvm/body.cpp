@@ -7,7 +7,7 @@
 
 namespace escapement {
 
-Body::Body(Kernel& kernel, const Stage& stage, unsigned lanes) : kernel_(kernel), stage_(stage), lanes_(lanes) { mark_used(); }
+Body::Body(KernelEmitter& kernel, const Stage& stage, unsigned lanes) : kernel_(kernel), stage_(stage), lanes_(lanes) { mark_used(); }
 
 // --- what is needed
 

@@ -1,4 +1,4 @@
-// Kernel sources to LLVM modules to machine code. Kernels are spread over up to kModules modules, compiled concurrently; every
+// KernelEmitter sources to LLVM modules to machine code. Kernels are spread over up to kModules modules, compiled concurrently; every
 // module is verified. No middle-end passes: bodies are already vectorised and free of dead code, and LLVM's O2 pipeline would
 // double the compile time for nothing.
 #include <llvm/IR/Verifier.h>
@@ -33,7 +33,7 @@ llvm::Function* declare(llvm::Module& module, const std::string& name, const Tar
 void emit(llvm::Module& module, const KernelSource& source, const TargetInfo& target) {
   bool split = source.variant == Variant::partial || source.variant == Variant::finish;
   ESCAPEMENT_CHECK(!split || can_split(*source.nest), "this nest has no partial and finish variants");
-  Kernel kernel(*declare(module, source.name, target), *source.nest, source.variant, target);
+  KernelEmitter kernel(*declare(module, source.name, target), *source.nest, source.variant, target);
   switch (source.nest->schedule) {
     case Schedule::map: emit_map(kernel); break;
     case Schedule::row: emit_row(kernel); break;

@@ -11,7 +11,7 @@ namespace escapement {
 namespace {
 
 struct ColumnEmitter {
-  Kernel& kernel;
+  KernelEmitter& kernel;
   Ir& ir = kernel.ir;
   unsigned lanes = std::min(2 * vector_lanes(kernel.nest, kernel.target), 32u);
   Value* length = nullptr;                // elements of a column
@@ -188,6 +188,6 @@ void ColumnEmitter::emit_tree(Reducer& reducer, AccumulatorArray& array, Value* 
 
 }  // namespace
 
-void emit_column(Kernel& kernel) { ColumnEmitter{kernel}.emit(); }
+void emit_column(KernelEmitter& kernel) { ColumnEmitter{kernel}.emit(); }
 
 }  // namespace escapement

@@ -9,7 +9,7 @@ namespace {
 
 constexpr unsigned kUnrollBelow = 24;  // nodes: larger bodies fill the machine on their own
 
-unsigned unroll_of(const Kernel& kernel, const Body& body) {
+unsigned unroll_of(const KernelEmitter& kernel, const Body& body) {
   return kernel.variant != Variant::general && body.size() < kUnrollBelow ? 2 : 1;
 }
 
@@ -19,7 +19,7 @@ std::vector<unsigned> all_but_last(unsigned axes) {
   return result;
 }
 
-Access access_of(Kernel& kernel, unsigned param, Value* base, Value* stride) {
+Access access_of(KernelEmitter& kernel, unsigned param, Value* base, Value* stride) {
   if (kernel.variant == Variant::general) return {Access::Kind::strided, base, stride, nullptr};
   bool unit = kernel.nest.params[param].inner == InnerStride::unit;
   return {unit ? Access::Kind::unit : Access::Kind::zero, base, nullptr, nullptr};
@@ -27,7 +27,7 @@ Access access_of(Kernel& kernel, unsigned param, Value* base, Value* stride) {
 
 }  // namespace
 
-void emit_vector_loop(Kernel& kernel, Body& body, Value* begin, Value* end) {
+void emit_vector_loop(KernelEmitter& kernel, Body& body, Value* begin, Value* end) {
   Ir& ir = kernel.ir;
   const unsigned lanes = body.lanes(), step = lanes * unroll_of(kernel, body);
   Value* length = ir.b.CreateSub(end, begin);
@@ -44,7 +44,7 @@ void emit_vector_loop(Kernel& kernel, Body& body, Value* begin, Value* end) {
   });
 }
 
-void emit_map(Kernel& kernel) {
+void emit_map(KernelEmitter& kernel) {
   Ir& ir = kernel.ir;
   const unsigned lanes = vector_lanes(kernel.nest, kernel.target), vector = kernel.axes() - 1;
   ir.leave_if(ir.b.CreateOr(ir.b.CreateICmpSGE(kernel.outer_begin, kernel.outer_end),

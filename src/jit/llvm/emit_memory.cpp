@@ -23,9 +23,9 @@ Value* unit_address(Ir& ir, DType type, const Access& access, const Chunk& chunk
   return ir.b.CreateGEP(ir.storage_type(type), access.base, chunk.position);
 }
 
-bool has_masked_instruction(const Kernel& kernel, DType type) { return size_of(type) >= 4 || kernel.target.vector_bits >= 512; }
+bool has_masked_instruction(const KernelEmitter& kernel, DType type) { return size_of(type) >= 4 || kernel.target.vector_bits >= 512; }
 
-Value* load_through_buffer(Kernel& kernel, DType type, Value* address, const Chunk& chunk) {
+Value* load_through_buffer(KernelEmitter& kernel, DType type, Value* address, const Chunk& chunk) {
   Ir& ir = kernel.ir;
   llvm::Type *element = ir.storage_type(type), *vector = ir.vector(element, chunk.lanes);
   Value* buffer = ir.array(element, chunk.lanes, "tail");
@@ -36,7 +36,7 @@ Value* load_through_buffer(Kernel& kernel, DType type, Value* address, const Chu
   return ir.b.CreateAlignedLoad(vector, buffer, llvm::Align(64));
 }
 
-Value* load_unit(Kernel& kernel, DType type, const Access& access, const Chunk& chunk) {
+Value* load_unit(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk) {
   Ir& ir = kernel.ir;
   Value* address = unit_address(ir, type, access, chunk);
   llvm::Type* vector = ir.vector(ir.storage_type(type), chunk.lanes);
@@ -69,7 +69,7 @@ std::vector<Value*> lane_offsets(Ir& ir, DType type, const Access& access, const
   return offsets;
 }
 
-void store_each_lane(Kernel& kernel, DType type, const Access& access, const Chunk& chunk, Value* stored) {
+void store_each_lane(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk, Value* stored) {
   Ir& ir = kernel.ir;
   std::vector<Value*> offsets = lane_offsets(ir, type, access, chunk);
   for (unsigned l = 0; l < chunk.lanes; ++l)
@@ -77,7 +77,7 @@ void store_each_lane(Kernel& kernel, DType type, const Access& access, const Chu
 }
 
 // The lanes in use, in a tiny loop from a buffer.
-void store_through_buffer(Kernel& kernel, DType type, const Access& access, const Chunk& chunk, Value* stored) {
+void store_through_buffer(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk, Value* stored) {
   Ir& ir = kernel.ir;
   llvm::Type* element = ir.storage_type(type);
   Value* buffer = ir.array(element, chunk.lanes, "tail");
@@ -98,7 +98,7 @@ Value* scalar_address(Ir& ir, DType type, const Access& access, const Chunk& chu
 
 }  // namespace
 
-Value* load_scattered(Kernel& kernel, DType type, const Access& access, const Chunk& chunk, Value* extra) {
+Value* load_scattered(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk, Value* extra) {
   Ir& ir = kernel.ir;
   std::vector<Value*> offsets = lane_offsets(ir, type, access, chunk);
   Value* result = llvm::PoisonValue::get(ir.vector(ir.storage_type(type), chunk.lanes));
@@ -110,7 +110,7 @@ Value* load_scattered(Kernel& kernel, DType type, const Access& access, const Ch
   return widen(ir, type, result, chunk.lanes);
 }
 
-Value* load(Kernel& kernel, DType type, const Access& access, const Chunk& chunk) {
+Value* load(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk) {
   Ir& ir = kernel.ir;
   if (chunk.lanes == 1) return widen(ir, type, load_element(ir, type, scalar_address(ir, type, access, chunk)), 1);
   switch (access.kind) {
@@ -120,7 +120,7 @@ Value* load(Kernel& kernel, DType type, const Access& access, const Chunk& chunk
   }
 }
 
-void store(Kernel& kernel, DType type, const Access& access, const Chunk& chunk, Value* value) {
+void store(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk, Value* value) {
   Ir& ir = kernel.ir;
   Value* stored = narrow(ir, type, value, chunk.lanes);
   if (chunk.lanes == 1) return store_element(ir, type, scalar_address(ir, type, access, chunk), stored);

@@ -11,7 +11,7 @@ namespace escapement {
 namespace {
 
 struct RowEmitter {
-  Kernel& kernel;
+  KernelEmitter& kernel;
   Ir& ir = kernel.ir;
   unsigned lanes = vector_lanes(kernel.nest, kernel.target);
   Value* length = nullptr;        // elements of a row
@@ -201,6 +201,6 @@ void RowEmitter::read_partials(const Stage& stage, Value* row_number) {
 
 }  // namespace
 
-void emit_row(Kernel& kernel) { RowEmitter{kernel}.emit(); }
+void emit_row(KernelEmitter& kernel) { RowEmitter{kernel}.emit(); }
 
 }  // namespace escapement

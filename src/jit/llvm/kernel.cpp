@@ -18,7 +18,7 @@ Value* field(Ir& ir, Value* args, ArgsField number) {
 
 }  // namespace
 
-Kernel::Kernel(llvm::Function& function, const LoopNest& loop_nest, Variant v, const TargetInfo& t)
+KernelEmitter::KernelEmitter(llvm::Function& function, const LoopNest& loop_nest, Variant v, const TargetInfo& t)
     : nest(loop_nest), variant(v), target(t), ir(function) {
   Value* args = function.getArg(0);
   outer_begin = function.getArg(1);
@@ -35,9 +35,9 @@ Kernel::Kernel(llvm::Function& function, const LoopNest& loop_nest, Variant v, c
   for (unsigned a = 0; a < axes(); ++a) extents_.push_back(ir.load_i64(extents, ir.i64(a)));
 }
 
-Value* Kernel::stride(unsigned param, unsigned axis) { return ir.load_i64(strides_, ir.i64(param * (axes() + 1) + axis)); }
+Value* KernelEmitter::stride(unsigned param, unsigned axis) { return ir.load_i64(strides_, ir.i64(param * (axes() + 1) + axis)); }
 
-Value* Kernel::scalar(unsigned number) { return from_bits(ir, nest.scalars[number], ir.load_i64(scalars_, ir.i64(number))); }
+Value* KernelEmitter::scalar(unsigned number) { return from_bits(ir, nest.scalars[number], ir.load_i64(scalars_, ir.i64(number))); }
 
 // --- lanes
 
@@ -75,7 +75,7 @@ Chunk masked_chunk(Ir& ir, Value* position, Value* end, unsigned lanes) {
 
 // --- odometer
 
-Odometer::Odometer(Kernel& kernel, std::vector<unsigned> axes) : kernel_(kernel), axes_(std::move(axes)) {
+Odometer::Odometer(KernelEmitter& kernel, std::vector<unsigned> axes) : kernel_(kernel), axes_(std::move(axes)) {
   llvm::Type* i64 = kernel.ir.b.getInt64Ty();
   for (size_t k = 0; k < axes_.size(); ++k) indices_.push_back(kernel.ir.var(i64, "index"));
   for (unsigned p = 0; p < kernel.params(); ++p) offsets_.push_back(kernel.ir.var(i64, "offset"));

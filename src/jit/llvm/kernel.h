@@ -19,9 +19,9 @@
 
 namespace escapement {
 
-class Kernel {
+class KernelEmitter {
  public:
-  Kernel(llvm::Function& function, const LoopNest& nest, Variant variant, const TargetInfo& target);
+  KernelEmitter(llvm::Function& function, const LoopNest& nest, Variant variant, const TargetInfo& target);
 
   const LoopNest& nest;
   const Variant variant;
@@ -80,16 +80,16 @@ struct Point {
 
 // --- memory
 
-Value* load(Kernel& kernel, DType type, const Access& access, const Chunk& chunk);   // register form
-void store(Kernel& kernel, DType type, const Access& access, const Chunk& chunk, Value* value);
+Value* load(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk);   // register form
+void store(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk, Value* value);
 // Element by element at base + offset(lane) + extra[lane]; `extra` (vector of i64 bytes) must be valid for unused lanes.
-Value* load_scattered(Kernel& kernel, DType type, const Access& access, const Chunk& chunk, Value* extra);
+Value* load_scattered(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk, Value* extra);
 
 // --- outer loops
 
 class Odometer {
  public:
-  Odometer(Kernel& kernel, std::vector<unsigned> axes);
+  Odometer(KernelEmitter& kernel, std::vector<unsigned> axes);
   void start(Value* flat);                        // row-major over its axes; divides
   void start_at_zero();
   void advance();                                 // to the next point; at the last one it wraps around
@@ -100,7 +100,7 @@ class Odometer {
  private:
   void advance_axis(size_t k);
 
-  Kernel& kernel_;
+  KernelEmitter& kernel_;
   std::vector<unsigned> axes_;
   std::vector<Var> indices_;   // per own axis
   std::vector<Var> offsets_;   // per param
@@ -110,7 +110,7 @@ class Odometer {
 
 class Body {
  public:
-  Body(Kernel& kernel, const Stage& stage, unsigned lanes);
+  Body(KernelEmitter& kernel, const Stage& stage, unsigned lanes);
   void enter(const Point& point);    // emits what all lanes share. Only where at least one element follows: it reads memory
   void begin(const Chunk& chunk);    // emits the nodes for this chunk
   Value* value(Reg reg);             // of the chunk begun last
@@ -131,7 +131,7 @@ class Body {
   Access gathered(const LoopInput& input);
   void leave_if_nothing_to_gather();
 
-  Kernel& kernel_;
+  KernelEmitter& kernel_;
   const Stage& stage_;
   unsigned lanes_, size_ = 0;
   Point point_;
@@ -142,12 +142,12 @@ class Body {
 };
 
 // Runs the body over [begin, end) of the vector axis: main loop and tail.
-void emit_vector_loop(Kernel& kernel, Body& body, Value* begin, Value* end);
+void emit_vector_loop(KernelEmitter& kernel, Body& body, Value* begin, Value* end);
 
 // --- schedules
 
-void emit_map(Kernel& kernel);
-void emit_row(Kernel& kernel);      // all four variants
-void emit_column(Kernel& kernel);
+void emit_map(KernelEmitter& kernel);
+void emit_row(KernelEmitter& kernel);      // all four variants
+void emit_column(KernelEmitter& kernel);
 
 }  // namespace escapement

@@ -61,7 +61,7 @@ Value* half_of(Ir& ir, Value* vector, unsigned from, unsigned count) {
 
 }  // namespace
 
-Reducer::Reducer(Kernel& kernel, const Stage& stage, const LoopReduction& reduction)
+Reducer::Reducer(KernelEmitter& kernel, const Stage& stage, const LoopReduction& reduction)
     : kernel_(kernel), ir_(kernel.ir), reduction_(reduction), type_(stage.body.type(reduction.value)), has_index_(is_arg(reduction.op)) {}
 
 Partial Reducer::identity(unsigned lanes, llvm::Type* index_type) {
@@ -135,7 +135,7 @@ Partial Reducer::in_row(Partial segment, Value* segment_begin) {
 
 // --- storage of accumulators
 
-AccumulatorArray::AccumulatorArray(Kernel& kernel, Reducer& reducer, unsigned elements)
+AccumulatorArray::AccumulatorArray(KernelEmitter& kernel, Reducer& reducer, unsigned elements)
     : ir_(kernel.ir), type_(reducer.type()), values_(ir_.array(ir_.storage_type(type_), elements, "accumulators")) {
   if (reducer.has_index()) indices_ = ir_.array(ir_.b.getInt32Ty(), elements, "indices");
 }

@@ -16,7 +16,7 @@ struct Partial {
 // One reduction's arithmetic, on any number of lanes.
 class Reducer {
  public:
-  Reducer(Kernel& kernel, const Stage& stage, const LoopReduction& reduction);
+  Reducer(KernelEmitter& kernel, const Stage& stage, const LoopReduction& reduction);
 
   DType type() const { return type_; }
   bool has_index() const { return has_index_; }
@@ -32,7 +32,7 @@ class Reducer {
  private:
   Partial combine_with_index(Partial a, Partial b);
 
-  Kernel& kernel_;
+  KernelEmitter& kernel_;
   Ir& ir_;
   const LoopReduction& reduction_;
   DType type_;
@@ -42,7 +42,7 @@ class Reducer {
 // The 32 accumulators of one reduction, each `width` elements wide, as an array on the stack.
 class AccumulatorArray {
  public:
-  AccumulatorArray(Kernel& kernel, Reducer& reducer, unsigned elements);
+  AccumulatorArray(KernelEmitter& kernel, Reducer& reducer, unsigned elements);
   Partial load(Value* first, unsigned lanes);       // elements first, first + 1, ...
   void store(Value* first, unsigned lanes, Partial partial);
 

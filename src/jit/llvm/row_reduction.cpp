@@ -8,7 +8,7 @@ namespace {
 constexpr unsigned kRegistersBelow = 24;  // nodes
 }
 
-RowReduction::RowReduction(Kernel& kernel, Body& body, bool contiguous)
+RowReduction::RowReduction(KernelEmitter& kernel, Body& body, bool contiguous)
     : kernel_(kernel), ir_(kernel.ir), body_(body), lanes_(body.lanes()), contiguous_(contiguous),
       in_registers_(contiguous && body.size() < kRegistersBelow && body.stage().reductions.size() <= 2) {
   llvm::Type *i32 = ir_.b.getInt32Ty(), *i64 = ir_.b.getInt64Ty();

@@ -10,7 +10,7 @@ namespace escapement {
 class RowReduction {
  public:
   // `prepare` is called before each masked chunk (general variant: lists the addresses of its elements); may be empty.
-  RowReduction(Kernel& kernel, Body& body, bool contiguous);
+  RowReduction(KernelEmitter& kernel, Body& body, bool contiguous);
 
   void reset();                                      // totals of a row that has no elements
   void add_all(Value* length, llvm::function_ref<void(const Chunk&)> prepare);   // every segment of [0, length)
@@ -26,7 +26,7 @@ class RowReduction {
   void arrays_to_registers();
   unsigned vectors() const { return kReduceLanes / lanes_; }
 
-  Kernel& kernel_;
+  KernelEmitter& kernel_;
   Ir& ir_;
   Body& body_;
   unsigned lanes_;
