@@ -17,8 +17,10 @@ std::optional<std::vector<Dim>> copy_strides(OpCall& call, ValueId v, c10::Memor
   if (format == c10::MemoryFormat::Contiguous) return call.build.contiguous_strides(type.sizes);
   if (format != c10::MemoryFormat::Preserve) return {};
   if (call.build.is_contiguous(type)) return type.strides;
-  // Dense in another order keeps its strides; anything else goes by the layout rule of pointwise ops.
-  return call.build.result_strides(std::vector<ValueId>{v}, type.sizes);
+  // Dense in another order keeps its strides; anything else goes by the layout rule of pointwise ops. Where symbols do not decide
+  // it, contiguous is the guess that the comparison with eager's result confirms or not.
+  std::vector<Dim> strides = call.build.result_strides(std::vector<ValueId>{v}, type.sizes);
+  return strides.empty() ? call.build.contiguous_strides(type.sizes) : strides;
 }
 
 bool copy_as(OpCall& call, ValueId v, DType dtype, c10::MemoryFormat format) {

@@ -83,6 +83,16 @@ bool computes_on_bool(Op op) {
   return op == Op::bitwise_and || op == Op::bitwise_or || op == Op::bitwise_xor || op == Op::bitwise_not;
 }
 
+// The same function under the name that is defined on bools.
+Op on_bools(Op op) {
+  switch (op) {
+    case Op::add: case Op::maximum: return Op::bitwise_or;
+    case Op::mul: case Op::minimum: return Op::bitwise_and;
+    case Op::sign: return Op::copy;
+    default: return op;
+  }
+}
+
 bool supported(Op op, DType common, DType result) {
   if (common == DType::other || result == DType::other) return false;
   if (is_float(common) || computes_on_anything(op)) return true;
@@ -124,6 +134,7 @@ std::vector<ValueId> in_common(OpCall& call, Op op, std::vector<Operand>& operan
 
 bool emit(OpCall& call, Op op, Operands& operands, Attrs attrs = {}) {
   const DType common = operands.common(), result = call.result_type();
+  if (common == DType::b8) op = on_bools(op);
   if (!supported(op, common, result)) return call.decline(Reason::call_dtype);
   if (!operands.any_tensor()) return call.decline(Reason::call_attribute);
   const std::vector<ValueId> values = in_common(call, op, operands.list(), common);
@@ -138,28 +149,53 @@ Number real_number(double value) {
   return n;
 }
 
-bool alpha_is_one(const OpCall& call) { return !call.given("alpha") || call.arg("alpha").toScalar().equal(1); }
+Number integer_number(int64_t value) {
+  Number n;
+  n.kind = Number::Kind::integer;
+  n.integer = value;
+  return n;
+}
 
-}  // namespace
+// The alpha of add and sub as attrs.value2, which multiplies with one rounding, as ATen does. False if it is no plain number, or the
+// type one of the two for which ATen rounds more often.
+bool take_alpha(const OpCall& call, Attrs& attrs) {
+  if (!call.given("alpha")) return true;
+  const c10::Scalar alpha = call.arg("alpha").toScalar();
+  if (alpha.isSymbolic() || alpha.isComplex()) return false;
+  if (alpha.equal(1)) return true;
+  const DType result = call.result_type();
+  if (result == DType::f16 || result == DType::bf16 || result == DType::b8) return false;
+  attrs.value2 = alpha.isFloatingPoint() ? real_number(alpha.toDouble()) : integer_number(alpha.toLong());
+  return true;
+}
 
-bool lower_pointwise(OpCall& call, Op op) {
+// The row's operands are the first arguments of the schema.
+bool lower_with(OpCall& call, Op op, Attrs attrs) {
   Operands operands(call);
   const auto& formals = call.plan.schema->arguments();
   int wanted = info(op).arity;
   for (size_t i = 0; i < formals.size() && wanted > 0; ++i, --wanted)
     if (!operands.add(formals[i].name())) return call.decline(Reason::call_attribute);
-  return wanted == 0 && emit(call, op, operands);
+  return wanted == 0 && emit(call, op, operands, std::move(attrs));
+}
+
+}  // namespace
+
+bool lower_pointwise(OpCall& call, Op op) {
+  return lower_with(call, op, {});
 }
 
 bool lower_add(OpCall& call) {
-  if (!alpha_is_one(call)) return call.decline(Reason::call_attribute);  // ATen fuses the multiplication: one rounding
-  return lower_pointwise(call, call.plan.base == "add" ? Op::add : Op::sub);
+  Attrs attrs;
+  if (!take_alpha(call, attrs)) return call.decline(Reason::call_attribute);
+  return lower_with(call, call.plan.base == "add" ? Op::add : Op::sub, std::move(attrs));
 }
 
 bool lower_rsub(OpCall& call) {
   Operands operands(call);
-  if (!alpha_is_one(call) || !operands.add("other") || !operands.add("self")) return call.decline(Reason::call_attribute);
-  return emit(call, Op::sub, operands);
+  Attrs attrs;
+  const bool ok = take_alpha(call, attrs) && operands.add("other") && operands.add("self");
+  return ok ? emit(call, Op::sub, operands, std::move(attrs)) : call.decline(Reason::call_attribute);
 }
 
 bool lower_mul(OpCall& call) { return lower_pointwise(call, Op::mul); }

@@ -185,9 +185,9 @@ std::vector<int32_t> last_axes(int rank, size_t count) {
 }
 
 // A composite over x and its weights; no value if they are not describable.
-ValueId normalised(OpCall& call, Op op, ValueId x, Attrs attrs) {
+ValueId normalised(OpCall& call, Op op, ValueId x, Attrs attrs, double default_eps = 1e-5) {
   const std::vector<ValueId> operands = with_affine(call, x);
-  attrs.eps = call.number("eps", 1e-5);
+  attrs.eps = call.number("eps", default_eps);
   return operands.empty() ? ValueId() : call.build.composite(op, operands, std::move(attrs));
 }
 
@@ -224,8 +224,9 @@ bool lower_rms_norm(OpCall& call) {
   if (!float_in(call, x) || call.result_type() != call.type(x).dtype) return call.decline(Reason::call_dtype);
   Attrs attrs;
   attrs.axes = last_axes(call.rank(x), call.dims("normalized_shape").size());
-  if (!call.given("eps")) return call.decline(Reason::call_attribute);  // the dtype's epsilon
-  return done_or_decline(call, normalised(call, Op::rms_norm, x, std::move(attrs)));
+  // ATen's default is the epsilon of the type it computes in: float's for half types.
+  const double eps = call.type(x).dtype == DType::f64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
+  return done_or_decline(call, normalised(call, Op::rms_norm, x, std::move(attrs), eps));
 }
 
 bool lower_group_norm(OpCall& call) {

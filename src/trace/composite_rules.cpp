@@ -66,11 +66,9 @@ TensorType infer_composite(Rules& rules, OperandTypes operands, const Attrs& att
       rules.check_axis(attrs.axis, x.rank());
       return rules.plain(attrs.dtype.value_or(x.dtype), x.device, x.sizes);
     case Op::layer_norm:
-      check_normalised(rules, operands, attrs);
-      return rules.plain(x.dtype, x.device, x.sizes);
     case Op::rms_norm:
       check_normalised(rules, operands, attrs);
-      return like(rules, x, x.dtype);
+      return rules.plain(x.dtype, x.device, x.sizes);
     case Op::group_norm:
       check_channels(rules, operands);
       return rules.plain(x.dtype, x.device, x.sizes);

@@ -1,5 +1,5 @@
-// Layouts: strides as functions of sizes, by symbols. Strides are those of a tensor that has elements; an empty tensor's strides
-// address nothing, and the run time gives them eager's values.
+// Layouts: strides as functions of sizes, by symbols. Strides are those of a tensor that has elements; those of an
+// empty tensor address nothing, nor does that of an axis of size 1: the run time gives them a dense tensor's values.
 #pragma once
 
 #include <optional>

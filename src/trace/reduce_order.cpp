@@ -63,24 +63,24 @@ class TypedState final : public Reduction::State {
   }
 
   void add_segment(const uint64_t* partial) override {
-    total_ = op_(total_, Pack<Value>::make(partial[0], static_cast<int64_t>(partial[1])));
+    total_.add(Pack<Value>::make(partial[0], static_cast<int64_t>(partial[1])));
   }
 
   void save(uint64_t* partial) override {
     finish_segment();
-    partial[0] = Pack<Value>::value(total_);
-    partial[1] = Pack<Value>::index(total_);
+    partial[0] = Pack<Value>::value(total_.value());
+    partial[1] = Pack<Value>::index(total_.value());
   }
 
   uint64_t result() override {
     finish_segment();
-    return Pack<Value>::result(total_);
+    return Pack<Value>::result(total_.value());
   }
 
  private:
   void finish_segment() {
     if (count_ == 0) return;
-    total_ = op_(total_, reduce::combine_lanes(lanes_, op_));
+    total_.add(reduce::combine_lanes(lanes_, op_));
     lanes_.fill(Operation::identity());
     count_ = 0;
   }
@@ -88,7 +88,7 @@ class TypedState final : public Reduction::State {
   Operation op_;
   std::array<Value, kReduceLanes> lanes_;
   int64_t count_ = 0;
-  Value total_ = Operation::identity();
+  reduce::Total<Operation> total_;
 };
 
 template <template <class> class Operation>

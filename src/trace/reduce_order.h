@@ -4,13 +4,15 @@
 // The n elements of a row (row-major over the reduced axes) fall into segments of kReduceSegment. In a segment, element i belongs
 // to lane i % kReduceLanes; each lane starts at the identity and takes its elements in order: lane = op(lane, x). The lanes are
 // combined by halves: for step 16, 8, 4, 2, 1: lane[j] = op(lane[j], lane[j + step]) for j < step. The segments are combined from
-// left to right, starting from the identity. Threads may share out segments, never lanes.
+// left to right, starting from the identity; for floating-point sums each addition's rounding error is found (Knuth's TwoSum) and
+// the errors' sum is added at the end, so that a long sum loses no more than a short one. Threads may share out segments, never lanes.
 //
 // Identities. sum: +0.0, so that a sum of negative zeros is +0.0, as in eager. prod: 1. amax, amin: the infinity or the extreme
 // integer of the other side. any: false, all: true. arg*: that value with no index.
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -22,7 +24,7 @@
 namespace escapement {
 
 inline constexpr unsigned kReduceLanes = 32;
-inline constexpr int64_t kReduceSegment = 4096;
+inline constexpr int64_t kReduceSegment = 1024;
 
 // Where partial results live: elements are converted to this type before they are combined. f32 for half types.
 DType reduction_accumulator(Op op, DType operand, DType result);
@@ -151,12 +153,39 @@ typename Operation::Value segment(int64_t begin, int64_t end, Load load, Operati
   return combine_lanes(lanes, op);
 }
 
+// What the segments so far come to.
+template <class Operation>
+class Total {
+ public:
+  using Value = typename Operation::Value;
+  void add(Value segment) { sum_ = Operation{}(sum_, segment); }
+  Value value() const { return sum_; }
+
+ private:
+  Value sum_ = Operation::identity();
+};
+
+template <class T>
+  requires std::is_floating_point_v<T>
+class Total<Sum<T>> {
+ public:
+  void add(T segment) {
+    const T next = sum_ + segment, taken = next - sum_;
+    error_ += (sum_ - (next - taken)) + (segment - taken);
+    sum_ = next;
+  }
+  T value() const { return std::abs(sum_) < greatest<T>() ? sum_ + error_ : sum_; }  // an infinite sum has no error but NaN
+
+ private:
+  T sum_ = 0, error_ = 0;
+};
+
 template <class Operation, class Load>
 typename Operation::Value row(int64_t n, Load load, Operation op = {}) {
-  auto total = Operation::identity();
+  Total<Operation> total;
   for (int64_t begin = 0; begin < n; begin += kReduceSegment)
-    total = op(total, segment(begin, n - begin < kReduceSegment ? n : begin + kReduceSegment, load, op));
-  return total;
+    total.add(segment(begin, n - begin < kReduceSegment ? n : begin + kReduceSegment, load, op));
+  return total.value();
 }
 
 }  // namespace reduce

@@ -1,15 +1,6 @@
 // Program on hand-made plans with a kernel in plain C++: entry checks, outputs and their aliasing, library calls, packed weights,
 // errors, threads, memory. What needs the recorder and compiled code is tested through Region.
-#include <ATen/ops/add.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/equal.h>
-#include <ATen/ops/gelu.h>
-#include <ATen/ops/linear.h>
-#include <ATen/ops/nonzero.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/randn.h>
-#include <ATen/ops/relu.h>
-#include <ATen/ops/zeros.h>
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <fstream>

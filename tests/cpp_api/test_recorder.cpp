@@ -1,15 +1,7 @@
 // The recorder without Python: C++ functions recorded once and replayed through ATen at other sizes.
-#include <ATen/ops/add.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/rand.h>
-#include <ATen/ops/randn.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/relu.h>
-#include <ATen/ops/softmax.h>
-#include <ATen/ops/zeros.h>
+#include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
-
 
 #include <thread>
 
@@ -23,12 +15,12 @@ namespace {
 using Values = std::vector<c10::IValue>;
 using Program = std::function<Values(const std::vector<at::Tensor>&)>;
 
-struct Run {
+struct Recorded {
   Recording recording;
   Values outputs;
 };
 
-Run record(const Program& program, const std::vector<at::Tensor>& inputs) {
+Recorded record(const Program& program, const std::vector<at::Tensor>& inputs) {
   Recorder recorder("test");
   std::vector<at::Tensor> wrapped;
   for (const at::Tensor& t : inputs) wrapped.push_back(recorder.tensor(t, ""));
@@ -47,7 +39,7 @@ ReplayResult run_again(const Recording& recording, const std::vector<at::Tensor>
 
 void expect_same_everywhere(const Program& program) {
   const c10::InferenceMode inference;
-  const Run run = record(program, {at::randn({3, 4}), at::randn({3, 4})});
+  const Recorded run = record(program, {at::randn({3, 4}), at::randn({3, 4})});
   ASSERT_FALSE(run.recording.refused) << run.recording.refused_detail;
   for (const auto& [b, s] : {std::pair{5, 7}, {1, 1}, {2, 9}, {1, 6}}) {
     const std::vector<at::Tensor> inputs{at::randn({b, s}), at::randn({b, s})};
@@ -82,7 +74,7 @@ TEST(Recorder, InPlaceAndViews) {
 
 TEST(Recorder, APlainSizePinsThatSizeAlone) {
   const c10::InferenceMode inference;
-  const Run run = record([](const auto& x) { return Values{x[0] * static_cast<double>(x[0].size(0))}; }, {at::randn({3, 4})});
+  const Recorded run = record([](const auto& x) { return Values{x[0] * static_cast<double>(x[0].size(0))}; }, {at::randn({3, 4})});
   EXPECT_EQ(run.recording.specialised.size(), 1u);
   EXPECT_EQ(run_again(run.recording, {at::randn({3, 9})}).failed, nullptr);
   EXPECT_NE(run_again(run.recording, {at::randn({4, 4})}).failed, nullptr);
@@ -94,20 +86,20 @@ TEST(Recorder, ABranchOnAValueIsGuarded) {
     return Values{x[0].sum().template item<float>() > 0 ? x[0] + 1 : x[0] - 1};
   };
   const at::Tensor first = at::rand({2, 3});
-  const Run run = record(program, {first});
+  const Recorded run = record(program, {first});
   ASSERT_FALSE(run.recording.refused);
   EXPECT_EQ(run_again(run.recording, {first}).failed, nullptr);
   EXPECT_NE(run_again(run.recording, {-first}).failed, nullptr);
 }
 
 TEST(Recorder, AMemoryAccessRefuses) {
-  const Run run = record([](const auto& x) { return Values{x[0] + x[0].template const_data_ptr<float>()[0]}; }, {at::ones({2, 3})});
+  const Recorded run = record([](const auto& x) { return Values{x[0] + x[0].template const_data_ptr<float>()[0]}; }, {at::ones({2, 3})});
   EXPECT_EQ(run.recording.refused, Reason::storage_access);
   EXPECT_TRUE(run.outputs[0].toTensor().equal(at::ones({2, 3}) + 1));
 }
 
 TEST(Recorder, AnotherThreadRefuses) {
-  const Run run = record(
+  const Recorded run = record(
       [](const auto& x) {
         at::Tensor y;
         std::thread([&] { y = x[0] + 1; }).join();

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "kernels/loop_interpreter.h"
+#include "trace/reduce_order.h"
 
 namespace escapement::testing {
 
@@ -188,7 +189,7 @@ void expect_equal_split(const LoopNest& nest, const Launch& launch, uint64_t see
   Memory got = make_memory(nest, launch, GuardedBuffer::Guard::after, seed);
   Ranges ranges = ranges_of(nest, launch);
   interpret(nest, NestPart::whole, expected.args(launch, nullptr), 0, ranges.outer, 0, ranges.inner);
-  int64_t segments = (ranges.reduced + 4095) / 4096;
+  int64_t segments = (ranges.reduced + kReduceSegment - 1) / kReduceSegment;
   std::vector<uint64_t> scratch(static_cast<size_t>(ranges.outer * segments) * nest.stages[0].reductions.size() * 2, 77);
   KernelArgs args = got.args(launch, scratch.data());
   KernelFunction partial = compiled(nest, Variant::partial), finish = compiled(nest, Variant::finish);

@@ -4,7 +4,7 @@ eager by more than half, and one kernel with their neighbours."""
 import pytest
 import torch
 import torch.nn.functional as F
-from harness import all_in_kernels, assert_exact, assert_near_fp64, compiled, layouts, seeded, values
+from harness import ErrorCount, all_in_kernels, assert_exact, assert_near_fp64, compiled, layouts, seeded, values
 
 SHAPES = [(3, 4, 5), (1, 1, 1), (2, 1, 7), (1, 300, 2), (5, 3, 33), (2, 2, 4099), (2, 9000, 3)]
 EMPTY = [(0, 4, 5), (3, 4, 0)]
@@ -25,12 +25,29 @@ def sweep(function, shapes, dtype, check, special=False):
     all_in_kernels(call)
 
 
-def near(function):
-    return lambda ours, eager, x: assert_near_fp64(ours, eager, exact_of(function, [x]))
+def sweep_near(function, dtype, make=lambda x: x):
+    """Long sums: the error over at least 60 outputs of every shape. fp64 has no exact twin: a few units of its own rounding."""
+    call, generator = compiled(function, 1), seeded(str(dtype))
+    for shape in SHAPES:
+        errors, draws = ErrorCount(), 0
+        while errors.count < 60 and draws < 60:
+            draws += 1
+            x = make(values(shape, dtype, generator, False))
+            for _, laid in layouts(x):
+                ours, eager = call(laid), function(laid)
+                if dtype == torch.float64:
+                    assert_near_fp64(ours, eager, eager, floor_ulp=64)
+                else:
+                    errors.add(ours, eager, exact_of(function, [laid]))
+            if dtype == torch.float64:
+                break
+        if errors.count:
+            errors.check()
+    all_in_kernels(call)
 
 
 def exact(ours, eager, _):
-    assert_exact(ours, eager)
+    assert_exact(ours, eager, signed_zeros=False)  # which zero is the extreme depends on eager's vector width
 
 
 @pytest.mark.parametrize("axes", AXES, ids=str)
@@ -40,7 +57,7 @@ def test_sum_and_mean(axes, keepdim):
         def function(x, reduce=reduce):
             return reduce(x) if axes is None else reduce(x, axes, keepdim=keepdim)
 
-        sweep(function, SHAPES, torch.float32, near(function))
+        sweep_near(function, torch.float32)
     sweep(lambda x: torch.sum(x, axes, keepdim=keepdim) if axes is not None else x.sum(), SHAPES + EMPTY, torch.int64, exact)
 
 
@@ -79,8 +96,7 @@ ROWS = {
 @pytest.mark.parametrize("name", ROWS)
 def test_rows(name, dtype):
     function = ROWS[name]
-    shapes = [s for s in SHAPES if not (name == "var" and s[-1] == 1)]
-    sweep(function, shapes, dtype, near(function))
+    sweep_near(function, dtype)
 
 
 def test_layer_norm_with_neighbours_is_one_kernel():

@@ -26,15 +26,17 @@ std::vector<float> values(size_t count) {
 
 // As the header's text says it.
 float sum_by_the_book(const std::vector<float>& x) {
-  float total = 0;
-  for (size_t begin = 0; begin < x.size(); begin += 4096) {
+  float total = 0, errors = 0;
+  for (size_t begin = 0; begin < x.size(); begin += 1024) {
     float lane[32] = {};
-    for (size_t i = begin; i < std::min(x.size(), begin + 4096); ++i) lane[i % 32] += x[i];
+    for (size_t i = begin; i < std::min(x.size(), begin + 1024); ++i) lane[i % 32] += x[i];
     for (size_t step : {16, 8, 4, 2, 1})
       for (size_t j = 0; j < step; ++j) lane[j] += lane[j + step];
-    total += lane[0];
+    const float next = total + lane[0], taken = next - total;
+    errors += (total - (next - taken)) + (lane[0] - taken);
+    total = next;
   }
-  return total;
+  return total + errors;
 }
 
 uint64_t reduce_bits(Op op, DType type, const std::vector<double>& x) {
@@ -44,7 +46,7 @@ uint64_t reduce_bits(Op op, DType type, const std::vector<double>& x) {
 }
 
 TEST(Reduce, SumHasTheOrder) {
-  for (size_t n : {0, 1, 2, 31, 32, 33, 1009, 4095, 4096, 4097, 8192, 10007}) {
+  for (size_t n : {0, 1, 2, 31, 32, 33, 1009, 1023, 1024, 1025, 4096, 10007}) {
     const std::vector<float> x = values(n);
     const float wanted = sum_by_the_book(x);
     EXPECT_EQ(reduce::row<Sum<float>>(static_cast<int64_t>(n), [&](int64_t i) { return x[static_cast<size_t>(i)]; }), wanted);
@@ -74,6 +76,20 @@ TEST(Reduce, Identities) {
   EXPECT_EQ(static_cast<int64_t>(reduce_bits(Op::amin, DType::i32, {})), INT32_MAX);
   EXPECT_EQ(reduce_bits(Op::any, DType::b8, {}), 0u);
   EXPECT_EQ(reduce_bits(Op::all, DType::b8, {}), 1u);
+}
+
+TEST(Reduce, AnInfiniteSumIsInfinite) {
+  std::vector<double> x(5000, 1.0);
+  x[3000] = INFINITY;
+  EXPECT_EQ(reduce_bits(Op::sum, DType::f32, x), std::bit_cast<uint32_t>(INFINITY));
+  x[10] = -INFINITY;
+  EXPECT_TRUE(std::isnan(double_from_bits(reduce_bits(Op::sum, DType::f32, x), DType::f32)));
+}
+
+TEST(Reduce, ALongSumLosesNoMoreThanAShortOne) {
+  const std::vector<double> x(5'000'000, 0.1f);
+  const double exact = 5e6 * double{0.1f};
+  EXPECT_NEAR(double_from_bits(reduce_bits(Op::sum, DType::f32, x), DType::f32), exact, exact * 1e-6);
 }
 
 TEST(Reduce, NanWins) {

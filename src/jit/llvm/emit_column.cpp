@@ -121,11 +121,11 @@ void ColumnEmitter::emit_plain_stage(const Stage& stage, const Chunk& chunk) {
 void ColumnEmitter::emit_reducing_stage(const Stage& stage, const Chunk& chunk) {
   Body body(kernel, stage, lanes);
   std::vector<Reducer> reducers;
-  std::vector<PartialVar> totals;
+  std::vector<TotalVar> totals;
   arrays.clear();
   for (const LoopReduction& r : stage.reductions) {
     reducers.emplace_back(kernel, stage, r);
-    totals.push_back(partial_var(ir, reducers.back().identity(lanes, ir.b.getInt64Ty())));
+    totals.push_back(reducers.back().total(lanes));
     arrays.emplace_back(kernel, reducers.back(), kReduceLanes * lanes);
   }
   inside->start_at_zero();
@@ -133,10 +133,10 @@ void ColumnEmitter::emit_reducing_stage(const Stage& stage, const Chunk& chunk) 
     emit_segment(body, reducers, chunk, begin, ir.min(ir.b.CreateAdd(begin, ir.i64(kReduceSegment)), length));
     for (size_t r = 0; r < reducers.size(); ++r) {
       Partial part = reducers[r].in_row(arrays[r].load(ir.i64(0), lanes), begin);
-      set(ir, totals[r], reducers[r].combine(get(ir, totals[r]), part, lanes));
+      reducers[r].add(totals[r], part, lanes);
     }
   });
-  for (size_t r = 0; r < reducers.size(); ++r) row_values[reducers[r].row_value()] = reducers[r].result(get(ir, totals[r]));
+  for (size_t r = 0; r < reducers.size(); ++r) row_values[reducers[r].row_value()] = reducers[r].result(totals[r], lanes);
 }
 
 // Leaves each reduction's result in accumulator 0.

@@ -133,6 +133,38 @@ Partial Reducer::in_row(Partial segment, Value* segment_begin) {
   return segment;
 }
 
+// --- totals
+
+TotalVar Reducer::total(unsigned lanes) {
+  TotalVar total{partial_var(ir_, identity(lanes, ir_.b.getInt64Ty())), {}};
+  if (compensated()) total.error = ir_.var(ir_.constant(type_, 0, lanes), "error");
+  return total;
+}
+
+void Reducer::reset(TotalVar total, unsigned lanes) {
+  set(ir_, total.sum, identity(lanes, ir_.b.getInt64Ty()));
+  if (compensated()) ir_.set(total.error, ir_.constant(type_, 0, lanes));
+}
+
+void Reducer::add(TotalVar total, Partial segment, unsigned lanes) {
+  const Partial before = get(ir_, total.sum), after = combine(before, segment, lanes);
+  set(ir_, total.sum, after);
+  if (!compensated()) return;
+  auto& b = ir_.b;
+  Value* taken = b.CreateFSub(after.value, before.value);
+  Value* lost = b.CreateFAdd(b.CreateFSub(before.value, b.CreateFSub(after.value, taken)), b.CreateFSub(segment.value, taken));
+  ir_.set(total.error, b.CreateFAdd(ir_.get(total.error), lost));
+}
+
+Value* Reducer::result(TotalVar total, unsigned lanes) {
+  const Partial sum = get(ir_, total.sum);
+  if (has_index_) return sum.index;
+  if (!compensated()) return sum.value;
+  Value* magnitude = ir_.b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, sum.value);
+  Value* infinity = ir_.constant(type_, escapement::to_bits(std::numeric_limits<double>::infinity(), type_), lanes);
+  return ir_.b.CreateSelect(ir_.b.CreateFCmpOLT(magnitude, infinity), ir_.b.CreateFAdd(sum.value, ir_.get(total.error)), sum.value);
+}
+
 // --- storage of accumulators
 
 AccumulatorArray::AccumulatorArray(KernelEmitter& kernel, Reducer& reducer, unsigned elements)

@@ -13,6 +13,17 @@ struct Partial {
   Value* index = nullptr;
 };
 
+// A pair of variables.
+struct PartialVar {
+  Var value, index;
+};
+
+// What the segments so far come to, reduce::Total.
+struct TotalVar {
+  PartialVar sum;
+  Var error;  // floating-point sums only
+};
+
 // One reduction's arithmetic, on any number of lanes.
 class Reducer {
  public:
@@ -27,10 +38,14 @@ class Reducer {
   Partial combine(Partial a, Partial b, unsigned lanes);                   // a stands before b
   Partial tree(std::vector<Partial> vectors, unsigned lanes);              // all 32 accumulators, L a vector, to one scalar
   Partial in_row(Partial segment, Value* segment_begin);                   // index within the segment -> within the row
-  Value* result(Partial total) { return has_index_ ? total.index : total.value; }
+  TotalVar total(unsigned lanes);
+  void reset(TotalVar total, unsigned lanes);
+  void add(TotalVar total, Partial segment, unsigned lanes);
+  Value* result(TotalVar total, unsigned lanes);
 
  private:
   Partial combine_with_index(Partial a, Partial b);
+  bool compensated() const { return reduction_.op == Op::sum && is_float(type_); }
 
   KernelEmitter& kernel_;
   Ir& ir_;
@@ -52,10 +67,6 @@ class AccumulatorArray {
   Value *values_, *indices_ = nullptr;
 };
 
-// A pair of variables.
-struct PartialVar {
-  Var value, index;
-};
 PartialVar partial_var(Ir& ir, Partial initial);
 Partial get(Ir& ir, PartialVar var);
 void set(Ir& ir, PartialVar var, Partial partial);

@@ -11,27 +11,27 @@ constexpr unsigned kRegistersBelow = 24;  // nodes
 RowReduction::RowReduction(KernelEmitter& kernel, Body& body, bool contiguous)
     : kernel_(kernel), ir_(kernel.ir), body_(body), lanes_(body.lanes()), contiguous_(contiguous),
       in_registers_(contiguous && body.size() < kRegistersBelow && body.stage().reductions.size() <= 2) {
-  llvm::Type *i32 = ir_.b.getInt32Ty(), *i64 = ir_.b.getInt64Ty();
+  llvm::Type* i32 = ir_.b.getInt32Ty();
   for (const LoopReduction& r : body.stage().reductions) reducers_.emplace_back(kernel, body.stage(), r);
   for (Reducer& r : reducers_) {
     arrays_.emplace_back(kernel, r, kReduceLanes);
-    totals_.push_back(partial_var(ir_, r.identity(1, i64)));
+    totals_.push_back(r.total(1));
     registers_.emplace_back();
     for (unsigned v = 0; v < vectors(); ++v) registers_.back().push_back(partial_var(ir_, r.identity(lanes_, i32)));
   }
 }
 
 void RowReduction::reset() {
-  for (size_t r = 0; r < reducers_.size(); ++r) set(ir_, totals_[r], reducers_[r].identity(1, ir_.b.getInt64Ty()));
+  for (size_t r = 0; r < reducers_.size(); ++r) reducers_[r].reset(totals_[r], 1);
 }
 
 void RowReduction::add(size_t reduction, Partial partial) {
-  set(ir_, totals_[reduction], reducers_[reduction].combine(get(ir_, totals_[reduction]), partial, 1));
+  reducers_[reduction].add(totals_[reduction], partial, 1);
 }
 
 void RowReduction::write_results(std::vector<Value*>& row_values) {
   for (size_t r = 0; r < reducers_.size(); ++r)
-    row_values[reducers_[r].row_value()] = reducers_[r].result(get(ir_, totals_[r]));
+    row_values[reducers_[r].row_value()] = reducers_[r].result(totals_[r], 1);
 }
 
 void RowReduction::add_all(Value* length, llvm::function_ref<void(const Chunk&)> prepare) {

@@ -34,7 +34,7 @@ class RowReduction {
   std::vector<Reducer> reducers_;
   std::vector<AccumulatorArray> arrays_;                 // per reduction
   std::vector<std::vector<PartialVar>> registers_;       // per reduction, per vector of lanes
-  std::vector<PartialVar> totals_;
+  std::vector<TotalVar> totals_;
 };
 
 }  // namespace escapement

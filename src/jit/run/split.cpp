@@ -3,10 +3,12 @@
 
 #include <algorithm>
 
+#include "trace/reduce_order.h"
+
 namespace escapement {
 namespace {
 
-constexpr int64_t kSegment = 4096;  // of the canonical order of reductions (trace/reduce_order.h)
+constexpr int64_t kWorthSplitting = 8192;  // elements of a row
 
 int64_t first_reductions(const LoopNest& nest) {
   for (const Stage& stage : nest.stages) {
@@ -29,9 +31,9 @@ void call(KernelCode& code, Variant variant, KernelFunction function, const Kern
 void plan_split(const LaunchRecipe& recipe, int64_t row_length, Launch& launch) {
   const LoopNest& nest = recipe.code->nest();
   if (nest.schedule != Schedule::row || launch.variant != Variant::fast) return;
-  if (launch.outer >= launch.threads || row_length < 2 * kSegment) return;  // rows are enough for all threads
+  if (launch.outer >= launch.threads || row_length < kWorthSplitting) return;  // rows are enough for all threads
   if (!recipe.code->has(Variant::partial) || !recipe.code->has(Variant::finish)) return;
-  launch.segments = (row_length + kSegment - 1) / kSegment;
+  launch.segments = (row_length + kReduceSegment - 1) / kReduceSegment;
   launch.function = recipe.code->function(Variant::partial);
   launch.finish = recipe.code->function(Variant::finish);
   launch.scratch.resize(static_cast<size_t>(launch.outer * launch.segments * first_reductions(nest) * 2));
