@@ -51,7 +51,10 @@ class Preparer {
     for (const ValueId operand : instr_.operands) recipe_.operands.push_back(tensors_.add(operand));
     for (const ValueId result : instr_.results) recipe_.results.push_back(this->result(result));
     for (const ValueId value : step_.dead_after) {
-      if (plan_.buffer_of[value.index] != kNone) recipe_.dead_after.push_back(plan_.buffer_of[value.index]);
+      if (plan_.buffer_of[value.index] == kNone) continue;
+      // A size may be read from a result after the call: even from one that nothing else needs.
+      const bool own = std::find(instr_.results.begin(), instr_.results.end(), value) != instr_.results.end();
+      if (!own || !is_born_from(value)) recipe_.dead_after.push_back(plan_.buffer_of[value.index]);
     }
     note_writes();
     recipe_.effect = instr_.effect;
@@ -98,6 +101,15 @@ class Preparer {
     result.recipe = tensors_.add(value);
     for (const ValueId operand : instr_.operands) result.may_alias |= plan_.trace.type(operand).storage == info.type.storage;
     return result;
+  }
+
+  bool is_born_from(ValueId value) const {
+    for (uint32_t symbol = 0; symbol < plan_.trace.dims.symbol_count(); ++symbol) {
+      const Source& source = plan_.trace.dims.info(Symbol(symbol)).source;
+      const bool of_value = source.kind == Source::Kind::value_size || source.kind == Source::Kind::value_stride;
+      if (of_value && source.value == value) return true;
+    }
+    return false;
   }
 
   void note_writes() {

@@ -138,6 +138,7 @@ Recording Recorder::finish(std::vector<c10::IValue>& outputs) {
     Output out = output_of(tape, v);
     if (tape.live()) tape.builder.output(std::move(out));
   }
+  if (tape.live()) tape.note_outputs();
   for (c10::IValue& v : outputs) v = concrete(v);
   tape.closed = true;
   return std::move(tape.recording);

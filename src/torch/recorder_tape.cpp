@@ -290,8 +290,9 @@ Location Tape::here() {
 
 void Tape::note_may_share(ValueId copy, ValueId source, bool shared) {
   const std::vector<Dim> sizes = trace().type(source).sizes;
-  for (const ValueId v : {copy, source}) {
+  for (const auto& [v, partner] : {std::pair{copy, source}, std::pair{source, copy}}) {
     Sharing& noted = may_share_[trace().type(v).storage.index];
+    noted.partners.push_back(trace().type(partner).storage.index);
     noted.sizes.insert(noted.sizes.end(), sizes.begin(), sizes.end());
     noted.now = noted.now || shared;
   }
@@ -300,11 +301,30 @@ void Tape::note_may_share(ValueId copy, ValueId source, bool shared) {
 void Tape::note_write(ValueId destination) {
   const auto noted = may_share_.find(trace().type(destination).storage.index);
   if (noted == may_share_.end()) return;
-  if (noted->second.now) refuse(Reason::recorder_refused, "an in-place write to memory that is shared only at these sizes");
-  const std::vector<Dim> sizes = std::exchange(noted->second.sizes, {});
-  for (const Dim size : sizes)
-    guard_relation(Guard::Kind::equal, size, dims().constant(1), dims().hint(size) == std::optional<int64_t>(1),
-                   "an in-place write to memory that is shared where a size is 1");
+  forbid_sharing(noted->second, "an in-place write to memory that is shared where a size is 1");
+}
+
+void Tape::note_outputs() {
+  std::unordered_set<uint32_t> visible, outputs;
+  for (const Input& input : trace().inputs)
+    if (input.value) visible.insert(trace().type(input.value).storage.index);
+  for (const Output& output : trace().outputs)
+    if (output.value) outputs.insert(trace().type(output.value).storage.index);
+  visible.insert(outputs.begin(), outputs.end());
+  for (const uint32_t storage : outputs) {
+    const auto noted = may_share_.find(storage);
+    if (noted == may_share_.end()) continue;
+    const auto seen = [&](uint32_t partner) { return partner != storage && visible.contains(partner); };
+    if (std::any_of(noted->second.partners.begin(), noted->second.partners.end(), seen))
+      forbid_sharing(noted->second, "an output that is a view where a size is 1 and a copy elsewhere");
+  }
+}
+
+// The trace holds where no memory is shared, and there alone.
+void Tape::forbid_sharing(Sharing& noted, const char* what) {
+  if (noted.now) refuse(Reason::recorder_refused, what);
+  for (const Dim size : std::exchange(noted.sizes, {}))
+    guard_relation(Guard::Kind::equal, size, dims().constant(1), dims().hint(size) == std::optional<int64_t>(1), what);
 }
 
 }  // namespace escapement

@@ -73,6 +73,7 @@ struct Tape : std::enable_shared_from_this<Tape> {
   // matters only if one of them is written later: then it is guarded which axes have size 1. `shared`: at these sizes it does
   // share, so the trace would be wrong after a write.
   void note_may_share(ValueId copy, ValueId source, bool shared);
+  void note_outputs();  // once all outputs are known
   void note_write(ValueId destination);     // every in-place change, also one that only renames
 
  private:
@@ -85,8 +86,10 @@ struct Tape : std::enable_shared_from_this<Tape> {
   std::unordered_map<int, Location> lines_;
   struct Sharing {
     std::vector<Dim> sizes;
+    std::vector<uint32_t> partners;  // the other storages
     bool now = false;
   };
+  void forbid_sharing(Sharing& noted, const char* what);
   std::unordered_map<uint32_t, Sharing> may_share_;   // by storage
 };
 using TapePtr = std::shared_ptr<Tape>;

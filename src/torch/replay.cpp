@@ -229,7 +229,9 @@ class Replay {
     switch (instr.op) {
       case Op::copy: return aten("clone", {operands[0]});
       case Op::cast: return operands[0].toTensor();  // settled() casts
-      case Op::add: case Op::sub: case Op::mul: case Op::div: case Op::eq: case Op::ne: case Op::lt: case Op::le: case Op::gt:
+      case Op::add: case Op::sub:
+        return at.value2.kind == Number::Kind::none ? aten(base + ".Tensor", operands) : aten(base + ".Tensor", with({scalar(at.value2)}));
+      case Op::mul: case Op::div: case Op::eq: case Op::ne: case Op::lt: case Op::le: case Op::gt:
       case Op::ge: case Op::bitwise_and: case Op::bitwise_or: case Op::bitwise_xor:
         return aten(base + ".Tensor", operands);
       case Op::clamp_min: case Op::clamp_max: return aten(base + ".Tensor", operands);

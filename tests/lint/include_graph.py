@@ -33,7 +33,7 @@ HANA = re.compile(r"^boost/hana(/|\.hpp)")
 PYTHON = re.compile(r"^(Python\.h|nanobind/|pybind11/|nb_combined\.cpp)")
 
 # Programs that use the library as a user does, and so include torch.
-TORCH_USERS = ("src/torch/", "include/escapement/", "tests/cpp_api/", "tests/packaging/", "tests/python/")
+TORCH_USERS = ("src/torch/", "include/escapement/", "tests/cpp_api/", "tests/packaging/", "tests/recorder/")
 
 # Says which symbols leave the library, and nothing else.
 EVERYWHERE = "include/escapement/export.h"
@@ -104,7 +104,7 @@ def wall_error(path, name):
         return f"includes {name}: CUDA belongs in src/jit/cuda/*.cpp"
     if HANA.match(name) and not path.endswith(".cpp"):
         return f"includes {name}: Hana never stands in a header"
-    if PYTHON.match(name) and not path.startswith(("src/torch/", "tests/python/")):
+    if PYTHON.match(name) and not path.startswith(("src/torch/", "tests/recorder/")):
         return f"includes {name}: Python belongs in src/torch"
     return None
 

@@ -46,7 +46,8 @@ std::vector<BornLevel> find_born_levels(const LaunchPlan& plan) {
     const Source& source = plan.trace.dims.info(Symbol(symbol)).source;
     if (!is_born(source) || !source.value || source.value.index >= plan.trace.values.size()) continue;
     const uint32_t step = materialised_after(plan, source.value);
-    if (step == kNone) continue;  // of an input: the caller binds it at entry. Or of dead code: nobody asks
+    if (step == kNone) continue;  // of an input: the caller binds it at entry
+    if (plan.buffer_of[source.value.index] == kNone) continue;  // of dead code: nobody asks
     BornLevel& level = by_step[step];
     level.step = step;
     level.symbols.emplace_back(symbol, source);

@@ -39,7 +39,7 @@ POINTWISE = {
 }
 
 VIEWS = {
-    "reshape": lambda x, y: (x.view(-1), x.t().reshape(-1), y.reshape(x.size(1), x.size(0)), y.unsqueeze(1).flatten()),
+    "reshape": lambda x, y: (x.view(-1), (x * 2).t().reshape(-1), y.reshape(x.size(1), x.size(0)), y.unsqueeze(1).flatten()),
     "permute": lambda x, y: (x.unsqueeze(0).permute(2, 0, 1) + 1, x.t() + y.t(), x.t() + y.t().contiguous(), x.mT.clone()),
     "slices": lambda x, y: (x[:, 1:] if x.size(1) > 100 else x[:, :1], x[0], y[-1], y[..., ::2], x[:, -1:], x[:1, None]),
     "expand": lambda x, y: (x[:1].expand(x.size(0), -1) + y, x[:, :1].expand_as(y) * y),
