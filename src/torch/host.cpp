@@ -54,7 +54,7 @@ at::Tensor new_contiguous(c10::IntArrayRef sizes, c10::IntArrayRef strides, caff
 
 at::Tensor new_view(const at::Tensor& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset, caffe2::TypeMeta dtype) {
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(base.storage()),
-                                                         c10::DispatchKeySet(c10::DispatchKey::CPU), dtype);
+                                                         base.key_set(), dtype);  // without autograd's keys it would be an inference tensor
   c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
   impl->set_sizes_and_strides(sizes, strides, offset);
   if (!impl->is_inference() && !base.is_inference()) impl->set_version_counter(base.unsafeGetTensorImpl()->version_counter());

@@ -21,10 +21,17 @@ using Lowering = bool (*)(OpCall&);
 // Result sizes of an op that stays a library call, one list per result; empty outer list: no rule for these arguments.
 using SizeRule = std::vector<std::vector<Dim>> (*)(OpCall&);
 
+// How far the layout seen while recording is one for all sizes. Every claim is checked whenever the program runs.
+enum class ResultLayout : uint8_t {
+  of_operands,   // contiguous if the operands were
+  contiguous,    // contiguous if it was
+  heads,         // attention: contiguous, or with axes 1 and 2 in the other order
+};
+
 struct SizeRuleRow {
   std::string_view name;
   SizeRule rule;
-  bool contiguous;   // a contiguous result was seen to be one for all sizes
+  ResultLayout layout;
 };
 
 // What is known about an operator before its first call; computed once per operator and thread.

@@ -2,9 +2,11 @@
 // aliases. Result sizes come from a size rule where we have one that agrees with the real result, else from fresh symbols that
 // are read from the result when the program runs.
 #include <algorithm>
+#include <numeric>
 
 #include "torch/lower.h"
 #include "torch/wrapper.h"
+#include "trace/layout.h"
 
 namespace escapement {
 
@@ -65,7 +67,7 @@ class CallRecorder {
     type.dtype = dtype_of(real.scalar_type());
     type.device = device_of(real);
     type.sizes = sizes_of(i);
-    type.strides = claim_contiguous(i) ? call_.build.contiguous_strides(type.sizes) : fresh_dims(i, real.strides(), true);
+    type.strides = strides_of(i, type.sizes);
     type.storage = shared_storage(real);
     return type;
   }
@@ -91,6 +93,18 @@ class CallRecorder {
     return out;
   }
 
+  std::vector<Dim> strides_of(size_t i, const std::vector<Dim>& sizes) {
+    const at::Tensor& real = call_.reals[i];
+    if (claim_contiguous(i)) return call_.build.contiguous_strides(sizes);
+    if (known_ && call_.plan.sizes && call_.plan.sizes->layout == ResultLayout::heads && sizes.size() >= 3 && !shared_storage(real)) {
+      std::vector<int32_t> order(sizes.size());
+      std::iota(order.begin(), order.end(), 0);
+      std::swap(order[1], order[2]);
+      if (real.transpose(1, 2).is_contiguous()) return dense_strides(dims_, sizes, order);
+    }
+    return fresh_dims(i, real.strides(), true);
+  }
+
   // Fresh one-dimensional memory is always contiguous; otherwise only where the op is known for it and its inputs were seen so.
   bool claim_contiguous(size_t i) const {
     const at::Tensor& real = call_.reals[i];
@@ -98,7 +112,7 @@ class CallRecorder {
     if (shared_storage(real)) return false;
     if (real.dim() <= 1) return true;
     if (!known_) return false;
-    if (call_.plan.sizes && call_.plan.sizes->contiguous) return true;
+    if (call_.plan.sizes && call_.plan.sizes->layout != ResultLayout::of_operands) return true;
     return std::all_of(call_.values.begin(), call_.values.end(),
                        [&](ValueId v) { return !v || call_.build.is_contiguous(call_.type(v)); });
   }

@@ -5,6 +5,12 @@
 
 namespace escapement {
 
+struct SliceBounds {
+  Dim start, end, length, step;  // normalised: 0 <= start <= end <= size
+};
+SliceBounds slice_bounds(OpCall& call, Dim size);                      // of the arguments start, end, step; guarded
+Dim normal_index(OpCall& call, std::string_view name, Dim size);       // a negative one counts from the end; guarded
+
 bool lower_add(OpCall& call);
 bool lower_addc(OpCall& call);
 bool lower_alias(OpCall& call);
@@ -64,7 +70,9 @@ bool lower_rms_norm(OpCall& call);
 bool lower_round(OpCall& call);
 bool lower_rsub(OpCall& call);
 bool lower_select(OpCall& call);
+bool lower_select_backward(OpCall& call);
 bool lower_slice(OpCall& call);
+bool lower_slice_backward(OpCall& call);
 bool lower_softmax(OpCall& call);
 bool lower_softmax_backward(OpCall& call);
 bool lower_softplus(OpCall& call);

@@ -33,6 +33,8 @@ Sizes as_size_argument(OpCall& call) {
   return {};
 }
 
+Sizes as_input_sizes(OpCall& call) { return {call.dims("input_sizes")}; }
+
 Sizes as_self_or_size(OpCall& call) {
   if (call.find("size") >= 0 && call.given("size")) return {call.dims("size")};
   return as_first(call);
@@ -164,43 +166,63 @@ Sizes with_weights(OpCall& call) {  // layer_norm backward: x, weight, bias
   return out;
 }
 
+// Output and log-sum-exp; the other results of the CUDA forms have no rule.
+Sizes attention_forward(OpCall& call) {
+  std::vector<Dim> rows = call.type(call.value("query")).sizes, out = rows;
+  out.back() = call.type(call.value("value")).sizes.back();
+  rows.pop_back();
+  return {out, rows};
+}
+
+Sizes attention_backward(OpCall& call) {
+  Sizes sizes;
+  for (const char* name : {"query", "key", "value"}) sizes.push_back(call.type(call.value(name)).sizes);
+  return sizes;
+}
+
+constexpr ResultLayout fixed = ResultLayout::contiguous, free = ResultLayout::of_operands;
+
 constexpr SizeRuleRow kRules[] = {
     // the sizes of the argument
-    {"sort", as_first, false}, {"cumsum", as_first, false}, {"cumprod", as_first, false}, {"flip", as_first, false},
-    {"roll", as_first, false}, {"dropout", as_first, false}, {"native_dropout", as_first, false}, {"bernoulli", as_first, false},
-    {"argsort", as_first, false}, {"cummax", as_first, false}, {"cummin", as_first, false}, {"logcumsumexp", as_first, false},
-    {"scatter", as_first, false}, {"scatter_add", as_first, false}, {"scatter_reduce", as_first, false}, {"index_put", as_first, false},
-    {"index_add", as_first, false}, {"index_copy", as_first, false}, {"index_fill", as_first, false}, {"masked_scatter", as_first, false},
-    {"clone", as_first, false}, {"contiguous", as_first, true}, {"to", as_first, false}, {"_to_copy", as_first, false},
-    {"tril", as_first, false}, {"triu", as_first, false}, {"alpha_dropout", as_first, false},
-    {"instance_norm", as_first, true}, {"batch_norm", as_first, true}, {"group_norm", as_first, true}, {"rms_norm", as_first, true},
-    {"softmax", as_first, false}, {"log_softmax", as_first, false}, {"layer_norm", as_first, true},
-    {"add", nullptr, false},
+    {"sort", as_first, free}, {"cumsum", as_first, free}, {"cumprod", as_first, free}, {"flip", as_first, free},
+    {"roll", as_first, free}, {"dropout", as_first, free}, {"native_dropout", as_first, free}, {"bernoulli", as_first, free},
+    {"argsort", as_first, free}, {"cummax", as_first, free}, {"cummin", as_first, free}, {"logcumsumexp", as_first, free},
+    {"scatter", as_first, free}, {"scatter_add", as_first, free}, {"scatter_reduce", as_first, free}, {"index_put", as_first, free},
+    {"index_add", as_first, free}, {"index_copy", as_first, free}, {"index_fill", as_first, free}, {"masked_scatter", as_first, free},
+    {"clone", as_first, free}, {"contiguous", as_first, fixed}, {"to", as_first, free}, {"_to_copy", as_first, free},
+    {"tril", as_first, free}, {"triu", as_first, free}, {"alpha_dropout", as_first, free},
+    {"instance_norm", as_first, fixed}, {"batch_norm", as_first, fixed}, {"group_norm", as_first, fixed}, {"rms_norm", as_first, fixed},
+    {"softmax", as_first, free}, {"log_softmax", as_first, free}, {"layer_norm", as_first, fixed},
+    {"add", nullptr, free},
     // the sizes of an argument named size, or of the model
-    {"rand", as_self_or_size, true}, {"randn", as_self_or_size, true}, {"randint", as_self_or_size, true}, {"normal", as_self_or_size, true},
-    {"rand_like", as_first, false}, {"randn_like", as_first, false}, {"randint_like", as_first, false}, {"empty", as_self_or_size, true},
-    {"empty_like", as_first, false}, {"new_empty", as_size_argument, true}, {"new_empty_strided", as_size_argument, false},
-    {"empty_strided", as_size_argument, false}, {"full", as_size_argument, true}, {"zeros_like", as_first, false},
-    {"ones_like", as_first, false}, {"full_like", as_first, false}, {"randperm", random_range, true},
-    {"sum_to_size", as_size_argument, false},
+    {"rand", as_self_or_size, fixed}, {"randn", as_self_or_size, fixed}, {"randint", as_self_or_size, fixed}, {"normal", as_self_or_size, fixed},
+    {"rand_like", as_first, free}, {"randn_like", as_first, free}, {"randint_like", as_first, free}, {"empty", as_self_or_size, fixed},
+    {"empty_like", as_first, free}, {"new_empty", as_size_argument, fixed}, {"new_empty_strided", as_size_argument, free},
+    {"empty_strided", as_size_argument, free}, {"full", as_size_argument, fixed}, {"zeros_like", as_first, free},
+    {"ones_like", as_first, free}, {"full_like", as_first, free}, {"randperm", random_range, fixed},
+    {"sum_to_size", as_size_argument, free},
     // windows
-    {"conv1d", convolution, true}, {"conv2d", convolution, true}, {"conv3d", convolution, true}, {"convolution", convolution, true},
-    {"_convolution", convolution, true}, {"mkldnn_convolution", convolution, true},
-    {"max_pool1d", pooling, true}, {"max_pool2d", pooling, true}, {"max_pool3d", pooling, true}, {"avg_pool1d", pooling, true},
-    {"avg_pool2d", pooling, true}, {"avg_pool3d", pooling, true}, {"max_pool2d_with_indices", pooling, true},
-    {"adaptive_avg_pool1d", adaptive_pooling, true}, {"adaptive_avg_pool2d", adaptive_pooling, true},
-    {"_adaptive_avg_pool2d", adaptive_pooling, true}, {"adaptive_max_pool2d", adaptive_pooling, true},
-    {"upsample_nearest2d", upsample, true}, {"upsample_bilinear2d", upsample, true}, {"upsample_bicubic2d", upsample, true},
-    {"upsample_nearest1d", upsample, true}, {"upsample_linear1d", upsample, true},
+    {"conv1d", convolution, fixed}, {"conv2d", convolution, fixed}, {"conv3d", convolution, fixed}, {"convolution", convolution, fixed},
+    {"_convolution", convolution, fixed}, {"mkldnn_convolution", convolution, fixed},
+    {"max_pool1d", pooling, fixed}, {"max_pool2d", pooling, fixed}, {"max_pool3d", pooling, fixed}, {"avg_pool1d", pooling, fixed},
+    {"avg_pool2d", pooling, fixed}, {"avg_pool3d", pooling, fixed}, {"max_pool2d_with_indices", pooling, fixed},
+    {"adaptive_avg_pool1d", adaptive_pooling, fixed}, {"adaptive_avg_pool2d", adaptive_pooling, fixed},
+    {"_adaptive_avg_pool2d", adaptive_pooling, fixed}, {"adaptive_max_pool2d", adaptive_pooling, fixed},
+    {"upsample_nearest2d", upsample, fixed}, {"upsample_bilinear2d", upsample, fixed}, {"upsample_bicubic2d", upsample, fixed},
+    {"upsample_nearest1d", upsample, fixed}, {"upsample_linear1d", upsample, fixed},
     // others
-    {"index", indexed, false}, {"topk", topk, true}, {"repeat", repeat, true}, {"tile", nullptr, false},
-    {"cross_entropy_loss", one_dropped, true}, {"nll_loss_nd", one_dropped, true}, {"nll_loss_forward", one_dropped, true},
-    {"mse_loss", nullptr, false},
+    {"index", indexed, free}, {"topk", topk, fixed}, {"repeat", repeat, fixed}, {"tile", nullptr, free},
+    {"cross_entropy_loss", one_dropped, fixed}, {"nll_loss_nd", one_dropped, fixed}, {"nll_loss_forward", one_dropped, fixed},
+    {"mse_loss", nullptr, free},
     // gradients
-    {"native_dropout_backward", as_first, false}, {"nll_loss_backward", as_second, true},
-    {"native_layer_norm_backward", with_weights, true}, {"embedding_dense_backward", embedding_gradient, true},
-    {"max_pool2d_with_indices_backward", as_second, true}, {"avg_pool2d_backward", as_second, true},
-    {"_adaptive_avg_pool2d_backward", as_second, true},
+    {"native_dropout_backward", as_first, free}, {"nll_loss_backward", as_second, fixed},
+    {"native_layer_norm_backward", with_weights, fixed}, {"embedding_dense_backward", embedding_gradient, fixed},
+    {"max_pool2d_with_indices_backward", as_second, fixed}, {"avg_pool2d_backward", as_second, fixed},
+    {"_adaptive_avg_pool2d_backward", as_second, fixed},
+    {"slice_backward", as_input_sizes, fixed}, {"select_backward", as_input_sizes, fixed},
+    // attention with its gradient
+    {"_scaled_dot_product_flash_attention_for_cpu", attention_forward, ResultLayout::heads},
+    {"_scaled_dot_product_flash_attention_for_cpu_backward", attention_backward, ResultLayout::heads},
 };
 
 }  // namespace

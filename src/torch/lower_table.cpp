@@ -31,7 +31,7 @@ constexpr Row kRows[] = {
     {"addcmul", lower_addc}, {"addcdiv", lower_addc}, {"lerp", lower_lerp},
     {"eq", lower_compare}, {"ne", lower_compare}, {"lt", lower_compare}, {"le", lower_compare}, {"gt", lower_compare}, {"ge", lower_compare},
     // copies and casts
-    {"clone", lower_clone}, {"contiguous", lower_clone}, {"to", lower_to}, {"_to_copy", lower_to}, {"type_as", lower_to},
+    {"clone", lower_clone}, {"contiguous", lower_clone}, {"to", lower_to}, {"_to_copy", lower_to}, {"lift_fresh_copy", lower_clone}, {"type_as", lower_to},
     {"copy", lower_copy}, {"fill", lower_fill}, {"zero", lower_fill},
     // views
     {"view", lower_view}, {"_unsafe_view", lower_view}, {"reshape", lower_reshape}, {"view_as", lower_view_as}, {"reshape_as", lower_reshape_as},
@@ -40,7 +40,7 @@ constexpr Row kRows[] = {
     {"expand", lower_expand}, {"expand_as", lower_expand_as}, {"unsqueeze", lower_unsqueeze}, {"squeeze", lower_squeeze},
     {"slice", lower_slice}, {"select", lower_select}, {"narrow", lower_narrow}, {"split", lower_split}, {"split_with_sizes", lower_split},
     {"chunk", lower_chunk}, {"unbind", lower_unbind}, {"detach", lower_alias}, {"alias", lower_alias}, {"as_strided", lower_as_strided},
-    {"diagonal", lower_diagonal},
+    {"diagonal", lower_diagonal}, {"slice_backward", lower_slice_backward}, {"select_backward", lower_select_backward},
     // reductions
     {"sum", lower_sum}, {"prod", lower_sum}, {"mean", lower_mean}, {"amax", lower_amax}, {"amin", lower_amax},
     {"max", lower_max}, {"min", lower_max}, {"argmax", lower_argmax}, {"argmin", lower_argmax}, {"any", lower_any}, {"all", lower_any},

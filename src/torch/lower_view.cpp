@@ -119,6 +119,8 @@ c10::SymInt bound_of(const OpCall& call, std::string_view name, int64_t otherwis
   return v.isSymInt() ? v.toSymInt() : c10::SymInt(v.toInt());
 }
 
+}  // namespace
+
 Dim normal_index(OpCall& call, std::string_view name, Dim size) {
   const c10::SymInt index = bound_of(call, name, 0);
   const Dim i = call.tape.dim_of(index);
@@ -130,7 +132,22 @@ Dim normal_index(OpCall& call, std::string_view name, Dim size) {
   return call.table().add(i, size);
 }
 
-}  // namespace
+SliceBounds slice_bounds(OpCall& call, Dim size) {
+  DimTable& dims = call.table();
+  const int64_t hint = *dims.hint(size);
+  const Dim start = clip_bound(call, bound_of(call, "start", 0), size, hint);
+  const c10::SymInt stop = bound_of(call, "end", INT64_MAX);
+  const bool to_end = !stop.is_heap_allocated() && stop.as_int_unchecked() == INT64_MAX;
+  Dim end = to_end ? size : clip_bound(call, stop, size, hint);
+  if (*dims.hint(end) < *dims.hint(start)) {
+    call.tape.guard_relation(Guard::Kind::less, end, start, true, "empty slice");
+    end = start;
+  } else {
+    call.tape.guard_relation(Guard::Kind::less_equal, start, end, true, "slice");
+  }
+  const Dim step = dims.constant(call.integer("step", 1));
+  return {start, end, dims.floordiv(dims.add(dims.sub(end, start), dims.sub(step, dims.constant(1))), step), step};
+}
 
 bool lower_alias(OpCall& call) { return call.done(call.build.view(Op::alias, call.value("self"), {})); }
 
@@ -270,22 +287,8 @@ bool lower_slice(OpCall& call) {
   const ValueId v = call.value("self");
   const auto axis = call.axis("dim", call.rank(v));
   if (!axis || call.rank(v) == 0) return false;
-  DimTable& dims = call.table();
-  const Dim size = call.type(v).sizes[*axis];
-  const int64_t hint = *dims.hint(size);
-  const Dim start = clip_bound(call, bound_of(call, "start", 0), size, hint);
-  const c10::SymInt stop = bound_of(call, "end", INT64_MAX);
-  const bool to_end = !stop.is_heap_allocated() && stop.as_int_unchecked() == INT64_MAX;
-  Dim end = to_end ? size : clip_bound(call, stop, size, hint);
-  if (*dims.hint(end) < *dims.hint(start)) {
-    call.tape.guard_relation(Guard::Kind::less, end, start, true, "empty slice");
-    end = start;
-  } else {
-    call.tape.guard_relation(Guard::Kind::less_equal, start, end, true, "slice");
-  }
-  const Dim step = dims.constant(call.integer("step", 1));
-  const Dim length = dims.floordiv(dims.add(dims.sub(end, start), dims.sub(step, dims.constant(1))), step);
-  return call.done(sliced(call, v, *axis, start, length, step));
+  const SliceBounds bounds = slice_bounds(call, call.type(v).sizes[*axis]);
+  return call.done(sliced(call, v, *axis, bounds.start, bounds.length, bounds.step));
 }
 
 bool lower_narrow(OpCall& call) {

@@ -8,9 +8,9 @@ from models import MODELS, build, tensors_of
 
 pytest.importorskip("transformers")
 SHAPES = [(2, 7), (3, 12), (1, 9), (4, 1), (1, 1), (5, 33)]
-# Compiles that the model's own Python asks for (a comparison with a batch size or with length 1), measured with eager as the
-# backend; see the test's message.
-OWN_BRANCHES = {"gpt2": 1, "llama": 4, "mistral": 4, "t5": 2, "bart": 3, "clip": 3, "distilbert": 1}
+# Compiles that Dynamo asks for at sizes 0 and 1: the model's own comparisons (`query.shape[2] > 1` in transformers' attention), and
+# Dynamo's decomposition of a 4-d matmul (electra, t5). With an empty backend and dynamic=True it is 3 for every one of the twelve.
+OWN_BRANCHES = {"gpt2": 1, "llama": 4, "mistral": 4, "t5": 2, "bart": 4, "clip": 1, "electra": 2}
 
 
 def regions():
@@ -26,6 +26,16 @@ def close(ours, eager, exact):
     assert error <= max(3 * allowed, floor), (error.item(), allowed.item(), floor.item())
 
 
+def in_double(run):
+    """run() where torch.full and the like make float64, as the reference needs."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        return run()
+    finally:
+        torch.set_default_dtype(before)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_inference(name):
@@ -39,7 +49,8 @@ def test_inference(name):
         for shape in SHAPES:
             args = inputs(*shape)
             wide = {k: v.double() if v.is_floating_point() else v for k, v in args.items()}
-            ours, eager, exact = (tensors_of(f(**a)) for f, a in ((compiled, args), (model, args), (reference, wide)))
+            ours, eager = tensors_of(compiled(**args)), tensors_of(model(**args))
+            exact = in_double(lambda: tensors_of(reference(**wide)))
             assert len(ours) == len(eager)
             for a, b, c in zip(ours, eager, exact):
                 assert a.shape == b.shape and a.stride() == b.stride() and a.dtype == b.dtype
@@ -69,7 +80,9 @@ def test_training_step(name):
             model.zero_grad()
             call(**a)[TRAINED[name]].square().mean().backward()
         for (label, p), q, r in zip(ours.named_parameters(), eager.parameters(), exact.parameters()):
-            assert (p.grad is None) == (q.grad is None), label
-            if p.grad is not None:
+            # AOTAutograd gives zeros where eager leaves the gradient of an unused parameter out.
+            assert p.grad is None or q.grad is not None or not p.grad.any(), label
+            assert (p.grad is not None) or (q.grad is None), label
+            if q.grad is not None:
                 close(p.grad, q.grad, r.grad)
     assert all(not r["fallbacks"] for r in regions()), [r["fallbacks"] for r in regions()]
