@@ -68,7 +68,7 @@ TEST(Recorder, InPlaceAndViews) {
     at::Tensor y = x[0] + 1;
     y.select(0, 0).zero_();
     y.mul_(x[1]);
-    return Values{y, y.transpose(0, 1).contiguous(), at::softmax(y, -1)};
+    return Values{y, y.transpose(0, 1).contiguous() * 2, at::softmax(y, -1)};
   });
 }
 

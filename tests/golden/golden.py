@@ -24,10 +24,9 @@ def find_tool():
     """$ESCAPEMENT_OPT, else the one of $ESCAPEMENT_BUILD, else the newest in a build folder of this checkout."""
     if given := os.environ.get("ESCAPEMENT_OPT"):
         return given
-    folders = [os.environ["ESCAPEMENT_BUILD"]] if "ESCAPEMENT_BUILD" in os.environ else ["build*"]
-    found = [path for folder in folders for path in ROOT.glob(f"{folder}/tools/escapement-opt")]
-    if "ESCAPEMENT_BUILD" in os.environ:
-        found += [path for path in [pathlib.Path(os.environ["ESCAPEMENT_BUILD"], "tools/escapement-opt")] if path.exists()]
+    given = os.environ.get("ESCAPEMENT_BUILD")
+    folders = [ROOT / given] if given else ROOT.glob("build*")
+    found = [path for folder in folders if (path := folder / "tools/escapement-opt").exists()]
     if not found:
         pytest.fail("tools/escapement-opt is not built: ./dev build")
     return str(max(found, key=lambda path: path.stat().st_mtime))

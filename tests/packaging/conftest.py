@@ -1,27 +1,11 @@
 """The wheel, built once for the session as a user builds it, and a virtual environment in which it is installed."""
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def run(*command, **kwargs):
-    """The output of a command; its whole output is the message if it fails."""
-    done = subprocess.run([str(c) for c in command], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          timeout=3000, **kwargs)
-    assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stdout[-6000:]}"
-    return done.stdout
-
-
-def clean_environment():
-    """The environment without the build folder's copy of the package, which would hide the installed one."""
-    return {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "LD_LIBRARY_PATH")}
-
+from package_tools import ROOT, clean_environment, run
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import clean_environment, run
+from package_tools import clean_environment, run
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,7 @@ import zipfile
 
 import pytest
 
-from conftest import clean_environment, run
+from package_tools import clean_environment, run
 
 pytestmark = pytest.mark.slow
 
