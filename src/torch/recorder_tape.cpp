@@ -104,17 +104,21 @@ ValueId Tape::capture(const at::Tensor& real) {
 
 namespace {
 
-// Axes from outermost to innermost if the tensor is dense in that order.
-std::vector<int32_t> dense_order(const at::Tensor& real) {
+// Axes from outermost to innermost.
+std::vector<int32_t> order_of(const at::Tensor& real) {
   std::vector<int32_t> order(real.dim());
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int32_t>(i);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return real.stride(a) > real.stride(b); });
+  return order;
+}
+
+bool is_dense(const at::Tensor& real, const std::vector<int32_t>& order) {
   int64_t expected = 1;
   for (auto axis = order.rbegin(); axis != order.rend(); ++axis) {
-    if (real.stride(*axis) != expected) return {};
+    if (real.stride(*axis) != expected) return false;
     expected *= real.size(*axis);
   }
-  return order;
+  return true;
 }
 
 }  // namespace
@@ -128,8 +132,8 @@ ValueId Tape::add_input(const at::Tensor& real, std::vector<Dim> sizes, const st
     for (const int64_t size : real.sizes()) sizes.push_back(dims().constant(size));
   type.sizes = sizes;
   const bool contiguous = real.is_contiguous();
-  const std::vector<int32_t> order = contiguous ? std::vector<int32_t>{} : dense_order(real);
-  if (!order.empty()) {
+  const std::vector<int32_t> order = contiguous ? std::vector<int32_t>{} : order_of(real);
+  if (!contiguous && is_dense(real, order)) {
     type.strides.resize(sizes.size());
     Dim stride = dims().constant(1);
     for (auto axis = order.rbegin(); axis != order.rend(); ++axis) {
@@ -137,13 +141,8 @@ ValueId Tape::add_input(const at::Tensor& real, std::vector<Dim> sizes, const st
       stride = dims().mul(stride, sizes[*axis]);
     }
   } else if (!contiguous) {
-    for (int64_t d = 0; d < real.dim(); ++d) {
-      Source source;
-      source.kind = Source::Kind::input_stride;
-      source.input = position;
-      source.dim = static_cast<uint32_t>(d);
-      type.strides.push_back(parameter ? dims().constant(real.stride(d)) : dims().new_symbol(SymbolKind::stride, source, real.stride(d)));
-    }
+    type.strides = irregular_strides(real, position, parameter);
+    assume_order(type.strides, order);
   }
   const auto known = storages_.find(real.storage().unsafeGetStorageImpl());
   if (known != storages_.end()) type.storage = known->second;
@@ -155,6 +154,28 @@ ValueId Tape::add_input(const at::Tensor& real, std::vector<Dim> sizes, const st
   inputs_.push_back(real);
   note_root(value, real);
   return value;
+}
+
+// A symbol each; but an axis without a stride is broadcast, which is a class of layout of its own.
+std::vector<Dim> Tape::irregular_strides(const at::Tensor& real, uint32_t position, bool parameter) {
+  std::vector<Dim> strides;
+  for (int64_t d = 0; d < real.dim(); ++d) {
+    const bool fixed = parameter || (real.stride(d) == 0 && real.size(d) != 1);
+    Source source;
+    source.kind = Source::Kind::input_stride;
+    source.input = position;
+    source.dim = static_cast<uint32_t>(d);
+    strides.push_back(fixed ? dims().constant(real.stride(d)) : dims().new_symbol(SymbolKind::stride, source, real.stride(d)));
+  }
+  return strides;
+}
+
+// What the entry checks of the input's order establish, wherever it matters: the stride of an axis of size 1 addresses nothing.
+void Tape::assume_order(const std::vector<Dim>& strides, const std::vector<int32_t>& order) {
+  for (size_t i = 1; i < order.size(); ++i) {
+    const Dim outer = strides[order[i - 1]], inner = strides[order[i]];
+    if (!dims().as_constant(outer) || !dims().as_constant(inner)) dims().assume_range(dims().sub(outer, inner), {0, Range::kMax});
+  }
 }
 
 void Tape::note_root(ValueId root, const at::Tensor& real) {

@@ -13,8 +13,8 @@ enum class Order { inner, outer, tie, unknown };
 
 Order compare_strides(const DimTable& dims, Dim a, Dim b) {
   if (dims.same(a, b)) return Order::tie;
-  if (dims.less(a, b) == Truth::yes) return Order::inner;
-  if (dims.less(b, a) == Truth::yes) return Order::outer;
+  if (dims.less_equal(a, b) == Truth::yes) return Order::inner;
+  if (dims.less_equal(b, a) == Truth::yes) return Order::outer;
   if (dims.divisible(b, a) == Truth::yes) return Order::inner;
   if (dims.divisible(a, b) == Truth::yes) return Order::outer;
   return Order::unknown;

@@ -84,6 +84,19 @@ TEST(RunExecutable, ChunksOnTwoThreadsGiveTheSameResult) {
   EXPECT_GT(const_cast<Chain&>(chain).builder.plain(chain.kernel).runs[0], 8);
 }
 
+TEST(RunExecutable, ThreadsMayComeAndGoBetweenCalls) {
+  static int count = 1;
+  ParallelHost host = two_threads();
+  host.threads = [] { return count; };
+  const Chain chain(host);
+  const auto context = chain.executable->new_context();
+  for (const int threads : {1, 2, 1}) {
+    count = threads;
+    chain.check(*context, 700, 701, 1);
+    EXPECT_EQ(context->launches[0].threads, threads);
+  }
+}
+
 TEST(RunExecutable, EightThreadsAtOnce) {
   const Chain chain;
   ContextPool<Context> pool;

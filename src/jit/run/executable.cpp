@@ -75,6 +75,14 @@ void Executable::refresh(Context& context) const {
   context.stale[0] = 0;
 }
 
+// The host's number of threads may change between calls; that only cuts the launches anew.
+void Executable::note_threads(Context& context) const {
+  const int threads = threads_ > 0 ? threads_ : parallel_.thread_count();
+  if (threads == context.threads) return;
+  context.threads = threads;
+  for (uint64_t& epoch : context.epochs) ++epoch;
+}
+
 // Offsets of the slots whose sizes are known; the slot's size is that of its largest buffer.
 void Executable::place_temporaries(Context& context) const {
   std::vector<size_t> sizes(slot_count_, 0);
@@ -129,7 +137,7 @@ int64_t Executable::launch(Context& context, uint32_t index) const {
   Launch& launch = context.launches[index];
   if (const uint64_t epoch = context.epochs[recipe.level]; launch.epoch != epoch) {
     launch.epoch = 0;  // an exception while preparing leaves it unprepared
-    prepare(recipe, context.table, threads_ > 0 ? threads_ : parallel_.thread_count(), launch);
+    prepare(recipe, context.table, context.threads, launch);
     launch.epoch = epoch;
   }
   return escapement::run(recipe, launch, context.bases, parallel_);
@@ -137,6 +145,7 @@ int64_t Executable::launch(Context& context, uint32_t index) const {
 
 RunResult Executable::run(Context& context, Host& host) const {
   refresh(context);
+  note_threads(context);
   bool dirty = false;
   const auto failed = [&](uint32_t step) {
     return RunResult{dirty ? RunStatus::check_failed_dirty : RunStatus::check_failed_clean, step};

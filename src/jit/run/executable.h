@@ -33,6 +33,7 @@ struct Context {
   std::vector<LateSlot> late_slots;  // temporaries whose size is known late, per slot
   Arena arena;                       // all other temporaries
   size_t arena_bytes = 0;            // what the current shapes need of it
+  int threads = 0;                   // that the launches were cut for
 
   Context() = default;
   ~Context();
@@ -96,6 +97,7 @@ class Executable {
  private:
   friend class PlanCompiler;
   void refresh(Context& context) const;
+  void note_threads(Context& context) const;
   void place_temporaries(Context& context) const;
   void allocate(Context& context, Host& host, const StepCode& step) const;
   void read_born(Context& context, Host& host, uint32_t level) const;
