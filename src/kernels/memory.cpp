@@ -24,6 +24,7 @@ class Memory {
     add_inputs();
     for (uint32_t s = 0; s < plan_.steps.size(); ++s) visit_step(s);
     extend_outputs();
+    extend_shared();
     assign_slots();
     release_calls();
     plan_.buffer_of.assign(trace_.values.size(), kNone);
@@ -102,6 +103,16 @@ class Memory {
     for (Buffer& b : plan_.buffers) {
       if (leaves_[b.root.index]) b.last = static_cast<uint32_t>(plan_.steps.size());
     }
+  }
+
+  // A call may return its argument's memory as a value of its own (a view in another dtype): while one of them lives, all do.
+  void extend_shared() {
+    std::vector<uint32_t> last(trace_.storage_count, 0);
+    for (const Buffer& b : plan_.buffers) {
+      uint32_t& of_storage = last[trace_.type(b.root).storage.index];
+      of_storage = std::max(of_storage, b.last);
+    }
+    for (Buffer& b : plan_.buffers) b.last = last[trace_.type(b.root).storage.index];
   }
 
   // --- slots

@@ -132,12 +132,31 @@ std::vector<ValueId> in_common(OpCall& call, Op op, std::vector<Operand>& operan
   return values;
 }
 
+// A library's result may be laid out as it likes: then ATen decides at run time what follows from that. (The order of an input's
+// strides is guarded, so there the layout seen holds.)
+bool layout_is_open(OpCall& call, const std::vector<ValueId>& values) {
+  const DimTable& dims = call.table();
+  const auto is_born = [&](Dim stride) {
+    const auto symbol = dims.as_symbol(stride);
+    return symbol && dims.info(*symbol).kind == SymbolKind::born;
+  };
+  const auto open = [&](ValueId v) {
+    const std::vector<Dim>& strides = call.type(v).strides;
+    return strides.size() > 1 && std::any_of(strides.begin(), strides.end(), is_born);
+  };
+  if (std::none_of(values.begin(), values.end(), open)) return false;
+  std::vector<Dim> sizes;
+  for (const ValueId v : values) sizes = call.build.broadcast(sizes, call.type(v).sizes, call.plan.target.c_str());
+  return call.build.result_strides(values, sizes).empty();
+}
+
 bool emit(OpCall& call, Op op, Operands& operands, Attrs attrs = {}) {
   const DType common = operands.common(), result = call.result_type();
   if (common == DType::b8) op = on_bools(op);
   if (!supported(op, common, result)) return call.decline(Reason::call_dtype);
   if (!operands.any_tensor()) return call.decline(Reason::call_attribute);
   const std::vector<ValueId> values = in_common(call, op, operands.list(), common);
+  if (layout_is_open(call, values)) return call.decline(Reason::call_layout);
   if (rule_type(call, op, values) != result) attrs.dtype = result;
   return call.done(call.build.pointwise(op, values, std::move(attrs)));
 }

@@ -49,7 +49,8 @@ if not [point for point in metadata.entry_points(group=GROUP) if point.name == "
     sys.path.append(metadata_folder())
 
 
-PYTHON_SIDE = ("test_dynamo_recipe.py", "test_options.py")
+# The last two run tools/scalar_eval, and skip by themselves where it is not built.
+PYTHON_SIDE = ("test_dynamo_recipe.py", "test_options.py", "test_math_accuracy.py", "test_scalar_exact.py")
 
 
 def pytest_collection_modifyitems(items):

@@ -402,12 +402,14 @@ def test_explain_is_stable_text(fake):
 
     report = escapement.explain(pointwise)(torch.randn(5), torch.randn(5))
     where = f"test_dynamo_recipe.py:{pointwise.__code__.co_firstlineno}"
-    assert re.sub(r"\[\d+/\d+\]", "[0/0]", str(report)) == textwrap.dedent(f"""\
+    text = re.sub(r"\[\d+/\d+\]", "[0/0]", re.sub(r"at \S*test_dynamo_recipe.py.*", "at PLACE", str(report)))
+    assert text == textwrap.dedent(f"""\
         function test_explain_is_stable_text.<locals>.pointwise ({where})
           compile 1 of 3: 2 of 2 input dims are dynamic
+            guard: L['x'].size(0) == L['y'].size(0) at PLACE
           region pointwise [0/0]: 1 recordings, 1 versions
-            version 0: 1 ops, 0 kernels, 0 calls
-              symbol: s0 source=input 0
+            version 0: 1 ops, 0 kernels, 0 calls, 0 hits
+              symbol s0: L['y'].size(0)
         """)
     assert report.result.shape == (5,) and '"input_dims": 2' in report.to_json()
 
@@ -418,3 +420,20 @@ def test_explain_names_escapes_and_pinned_dims():
     weight = torch.randn(8, 4)
     report = str(escapement.explain(lambda x: x @ weight)(torch.randn(3, 8)))
     assert "not compiled" not in report
+
+
+# --- globals
+
+SCALE = 2.5
+
+
+def test_a_global_number_is_a_constant_until_it_changes(monkeypatch):
+    def body(x):
+        return x * SCALE
+
+    compiled = torch.compile(body, backend="escapement")
+    with torch.no_grad():
+        for scale in (2.5, 2.5, 3.5, 4.5, 5.5):
+            monkeypatch.setitem(globals(), "SCALE", scale)
+            assert torch.equal(compiled(torch.ones(3)), torch.full((3,), scale))
+    assert counters()["compiles"] == 2   # as a constant, then as an input
