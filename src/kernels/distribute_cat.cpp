@@ -1,6 +1,6 @@
 // One pass forwards. A cat that can be distributed is not copied but remembered as its parts; the element-wise op that reads it
 // remembers its own parts in turn, or makes the cat. Possible if the cat has the result's whole shape and the other operands are
-// provably the same for all parts (absent or of size 1 along the axis).
+// provably the same for all parts (absent or of size 1 along the axis), or provably as long as the cat: then each part meets a slice.
 #include "kernels/distribute_cat.h"
 
 #include <algorithm>
@@ -84,22 +84,41 @@ class DistributeCat {
     const auto& sizes = from_.type(v).sizes;
     if (from_.type(reader.results[0]).sizes != sizes) return false;
     for (ValueId other : reader.operands) {
-      if (other != v && !is_same_for_all_parts(other, sizes.size(), axis)) return false;
+      if (other == v) continue;
+      if (parts_.contains(other.index)) return false;  // another cat that waits: its parts may differ
+      const int64_t dim = own_axis(other, sizes.size(), axis);
+      if (dim >= 0 && !from_.dims.same(from_.type(other).sizes[dim], sizes[axis])) return false;
     }
     return true;
   }
-  bool is_same_for_all_parts(ValueId v, size_t rank, int32_t axis) const {
-    if (parts_.contains(v.index)) return false;  // another cat that waits: its parts may differ
+
+  // The operand's axis that runs along the cat's; -1 if it is the same for all parts.
+  int64_t own_axis(ValueId v, size_t rank, int32_t axis) const {
     const auto& sizes = from_.type(v).sizes;
     const int64_t dim = axis - static_cast<int64_t>(rank - sizes.size());
-    return dim < 0 || from_.dims.as_constant(sizes[dim]) == 1;
+    return dim < 0 || from_.dims.as_constant(sizes[dim]) == 1 ? -1 : dim;
+  }
+
+  ValueId part_of(ValueId v, size_t rank, int32_t axis, Dim start, Dim length) {
+    const int64_t dim = own_axis(v, rank, axis);
+    if (dim < 0) return copier_[v];
+    Attrs attrs;
+    attrs.axis = static_cast<int32_t>(dim);
+    attrs.start = start;
+    attrs.step = to_.dims.constant(1);
+    attrs.sizes = {length};
+    return copier_.builder().view(Op::slice, copier_[v], std::move(attrs));
   }
 
   bool apply(const Instr& instr, ValueId cat, const Parts& parts) {
     Parts results{{}, parts.axis};
+    Dim start = to_.dims.constant(0);
     for (ValueId part : parts.values) {
+      const std::vector<Dim> sizes = to_.type(part).sizes;
       std::vector<ValueId> operands;
-      for (ValueId v : instr.operands) operands.push_back(v == cat ? part : copier_[v]);
+      for (ValueId v : instr.operands)
+        operands.push_back(v == cat ? part : part_of(v, sizes.size(), parts.axis, start, sizes[parts.axis]));
+      start = to_.dims.add(start, sizes[parts.axis]);
       results.values.push_back(copier_.builder().pointwise(instr.op, operands, instr.attrs));
     }
     const ValueId result = instr.results[0];
