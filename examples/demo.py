@@ -7,6 +7,7 @@ Random weights, nothing is downloaded. "specialised dims" counts the input dims 
 
 import argparse
 import logging
+import re
 import statistics
 import sys
 import time
@@ -16,6 +17,7 @@ import torch
 
 SHAPES = [(4, 32), (1, 32), (4, 1), (1, 1), (2, 17), (8, 64), (3, 5), (1, 128), (16, 16), (5, 50),
           (2, 100), (7, 7), (1, 9), (12, 3), (6, 33), (9, 21), (2, 2), (10, 40), (1, 77), (3, 128)]
+ROUNDS = 15   # fewer where the time is up before; a shape that is not reached at all is left out
 
 
 def models(quick):
@@ -39,7 +41,7 @@ def backend():
     return escapement
 
 
-def demo(name, model, rounds):
+def demo(name, model, timing_seconds):
     import escapement
     from escapement.ledger import LEDGER
 
@@ -47,24 +49,23 @@ def demo(name, model, rounds):
     escapement.reset()
     compiled = torch.compile(model, backend=backend())
     inputs = [torch.randint(0, 1000, shape) for shape in SHAPES]
-    worst, first_calls, slow = 0.0, [], 0.0
-    for ids in inputs:
-        start, before = time.perf_counter(), escapement.stats()["dynamo"]["compiles"]
-        found = compiled(ids).last_hidden_state
-        spent = time.perf_counter() - start
-        if escapement.stats()["dynamo"]["compiles"] != before:
-            first_calls.append(spent)
-            slow += spent
-        worst = max(worst, (found - model(ids).last_hidden_state).abs().max().item())
+    worst = max(largest_error(compiled(ids), model(ids)) for ids in inputs)
     regions = [region.info() for function in LEDGER.functions() for region in function.regions()]
-    print_facts(name, escapement.stats()["dynamo"], regions, worst, slow)
-    print_times(model, compiled, inputs, rounds)
+    compiles = [compiled for function in LEDGER.functions() for compiled in function.compiles]
+    print_facts(name, escapement.stats()["dynamo"], regions, compiles, worst)
+    print_times(model, compiled, inputs, timing_seconds)
 
 
-def print_facts(name, counted, regions, worst, slow):
+def largest_error(found, wanted):
+    return (found.last_hidden_state - wanted.last_hidden_state).abs().max().item()
+
+
+def print_facts(name, counted, regions, compiles, worst):
     versions = [version for info in regions for version in info.get("versions", ())]
     print(f"\n{name}: {len(SHAPES)} shapes")
     print(f"  compiles (Dynamo)   {counted['compiles']}")
+    for where, relation in {escape.where: escape.relation for c in compiles for escape in c.escapes}.items():
+        print(f"    the model's code asks whether {relation}: {package_path(where)}")
     print(f"  recordings          {sum(info.get('recordings', 0) for info in regions)}")
     print(f"  kernels             {sum(len(version.get('kernels', ())) for version in versions)}")
     print(f"  library calls       {sum(len(version.get('calls', ())) for version in versions)}")
@@ -72,9 +73,16 @@ def print_facts(name, counted, regions, worst, slow):
     print(f"  graph breaks        {counted['graph_breaks']}")
     print(f"  fallbacks           {fallbacks(counted, regions) or 'none'}")
     print(f"  largest error       {worst:.1e} against eager")
-    print(f"  capture and compile {slow:.2f} s (the calls in which something was compiled)")
-    for key, values in sorted(timings(versions).items()):
-        print(f"    {key}: {sum(values):.1f} ms")
+    steps = timings(versions)
+    recording = sum(steps.pop("recording", ()))
+    print(f"  capture by Dynamo   {counted['capture_ms']:.0f} ms")
+    print(f"  recording           {recording:.0f} ms")
+    print(f"  compiling           {sum(map(sum, steps.values())):.0f} ms "
+          f"({', '.join(f'{key} {sum(values):.1f}' for key, values in steps.items())})")
+
+
+def package_path(place):
+    return re.sub(r"\S*/site-packages/", "", place)
 
 
 def fallbacks(counted, regions):
@@ -90,23 +98,35 @@ def timings(versions):
     return steps
 
 
-def print_times(model, compiled, inputs, rounds):
-    """Medians of interleaved calls, so that a busy machine slows both alike."""
-    print("  batch x length      eager ms  compiled ms   speed-up")
-    for ids in inputs:
-        times = {model: [], compiled: []}
-        for _ in range(rounds):
-            for fn, spent in times.items():
-                start = time.perf_counter()
-                fn(ids)
-                spent.append(time.perf_counter() - start)
-        eager, ours = (statistics.median(spent) * 1e3 for spent in times.values())
-        print(f"  {ids.shape[0]:5} x {ids.shape[1]:<6} {eager:14.2f} {ours:12.2f} {eager / ours:9.2f}x")
+def print_times(model, compiled, inputs, timing_seconds):
+    """Medians over rounds; a round calls eager and compiled code in turn at every shape, so that a busy machine slows both alike."""
+    pairs = {}
+    deadline = time.perf_counter() + timing_seconds
+    for ids in inputs * ROUNDS:
+        if time.perf_counter() > deadline:
+            break
+        pairs.setdefault(tuple(ids.shape), []).append((seconds(model, ids), seconds(compiled, ids)))
+    print(f"  batch x length      eager ms  compiled ms   eager / compiled   (medians of {len(pairs[SHAPES[0]])})")
+    for (batch, length), times in pairs.items():
+        eager, ours = (statistics.median(spent) * 1e3 for spent in zip(*times))
+        print(f"  {batch:5} x {length:<6} {eager:14.2f} {ours:12.2f} {ratio(times):18.2f}")
+    print(f"  median of {len(pairs)} shapes {statistics.median(map(ratio, pairs.values())):36.2f}")
+
+
+def seconds(fn, ids):
+    start = time.perf_counter()
+    fn(ids)
+    return time.perf_counter() - start
+
+
+def ratio(times):
+    """The two calls of one round stand next to each other in time: their ratio is what a busy machine changes least."""
+    return statistics.median(eager / ours for eager, ours in times)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="smaller models, fewer rounds")
+    parser.add_argument("--quick", action="store_true", help="smaller models, less timing")
     quick = parser.parse_args().quick
     try:
         import transformers  # noqa: F401
@@ -117,9 +137,10 @@ def main():
     warnings.filterwarnings("ignore", category=FutureWarning)
     logging.getLogger("transformers").setLevel(logging.ERROR)
     torch.manual_seed(0)
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {torch.backends.cpu.get_cpu_capability()}")
     with torch.no_grad():
         for name, model in models(quick):
-            demo(name, model, 3 if quick else 15)
+            demo(name, model, 4 if quick else 7)
     return 0
 
 

@@ -106,6 +106,9 @@ def config(flags):
     if unknown:
         print(f"unknown flag {unknown[0]}; known: {' '.join(values)}", file=sys.stderr)
         return 2
+    if "--cmakedir" in flags and not os.path.isdir(values["--cmakedir"]):
+        print(f"{values['--cmakedir']} does not exist: only an installed package holds CMake files", file=sys.stderr)
+        return 1
     for flag in flags or values:
         print(values[flag] if flags else f"{flag} {values[flag]}")
     return 0
@@ -119,12 +122,21 @@ def build_flags():
     include = first_existing(os.path.join(PACKAGE, "include"), os.path.join(HERE, "..", "..", "include"))
     torch_include = os.path.join(torch_root, "include")
     torch_lib = os.path.join(torch_root, "lib")
+    folder, library = library_place()
     return {
         "--cflags": f"-std=c++20 -I{include} -isystem {torch_include} "
                     f"-isystem {os.path.join(torch_include, 'torch', 'csrc', 'api', 'include')}",
-        "--libs": f"-L{PACKAGE} -l:libescapement.so.0 -Wl,-rpath,{PACKAGE} -L{torch_lib} -ltorch_cpu -lc10 -Wl,-rpath,{torch_lib}",
+        "--libs": f"-L{folder} -l:{library} -Wl,-rpath,{folder} -L{torch_lib} -ltorch_cpu -lc10 -Wl,-rpath,{torch_lib}",
         "--cmakedir": os.path.join(PACKAGE, "lib", "cmake", "escapement"),
     }
+
+
+def library_place():
+    """The library's folder and file: installed, the package has a lib folder; in a build tree it stands beside the module."""
+    installed = os.path.join(PACKAGE, "lib")
+    if os.path.isfile(os.path.join(installed, "libescapement.so")):
+        return installed, "libescapement.so"
+    return PACKAGE, "libescapement.so.0"
 
 
 def first_existing(*paths):

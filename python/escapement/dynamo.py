@@ -18,8 +18,11 @@ import contextlib
 import copy
 import functools
 import inspect
+import linecache
 import logging
+import re
 import threading
+import time
 
 import torch
 import torch._dynamo
@@ -35,7 +38,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass as is_wrapper_subclass  # noqa: F401
 
 from .errors import EscapementError
-from .ledger import LEDGER, Compile, Escape, Pinned
+from .ledger import LEDGER, Compile, Escape, Pinned, size_name
 
 log = logging.getLogger("escapement")
 
@@ -45,6 +48,9 @@ RETRY = (dynamo_exc.TorchRuntimeError, dynamo_exc.InternalTorchDynamoError, dyna
          dynamo_exc.UserError)
 # A guard asked from these files comes from the user's own code; all others are questions of operators.
 HOST_READS = ("_dynamo/variables/", "_dynamo/symbolic_convert.py")
+USER_PLACE = re.compile(r"(?P<text>.*?)(?:  # )?(?P<file>\S+):(?P<line>\d+) in (?P<name>.+)")
+TRAILING_ZEROS = re.compile(r"(\.\d+?)0{3,}\b")   # sympy writes 0.5 with fifteen digits
+SYMBOL = re.compile(r"\b[a-z]+\d+\b")
 WRAPPER_LINKS = ("_torchdynamo_orig_backend", "compiler_fn", "func")
 
 active = threading.local()   # .session: the compile of ours that this thread is in
@@ -124,7 +130,7 @@ def compile_frame(code, globals, locals, builtins, closure, compiler_fn, *rest, 
         return run()
     key = frame_key(locals)
     session = Session(code, key, *LEDGER.begin(code, key))
-    breaks = len(break_log())
+    breaks, start = len(break_log()), time.perf_counter()
     try:
         result = attempt(session, run)
     except (SkipFrame, dynamo_exc.Unsupported) as skipped:   # the whole frame runs eagerly for good, and torch says nothing
@@ -132,8 +138,9 @@ def compile_frame(code, globals, locals, builtins, closure, compiler_fn, *rest, 
         raise
     finally:
         LEDGER.note_break(code, new_breaks(breaks))
+    spent = (time.perf_counter() - start) * 1e3
     for compiled in session.pending:
-        LEDGER.note(code, key, compiled)
+        LEDGER.note(code, key, compiled._replace(capture_ms=spent / len(session.pending)))
     return result
 
 
@@ -174,11 +181,16 @@ def process_automatic_dynamic(tx, name, entry, *, is_unspecialized_nn_module=Fal
     merged = copy.copy(merged)   # the original belongs to Dynamo's profile
     if isinstance(entry.size, tuple):
         merged.size = dynamic_size(entry.size, merged.size, session.oblivious)
-    elif entry.size is pgo.auto_dynamic and not is_unspecialized_nn_module:
+    elif entry.size is pgo.auto_dynamic and not is_unspecialized_nn_module and not is_global(name):
         merged.scalar = pgo.auto_dynamic
     # Dynamo would keep the values seen before a dim varied for the older version; ours is one version for all of them.
     merged.excluded_sizes = merged.excluded_scalar = None
     return merged
+
+
+def is_global(name):
+    """A global number (math.pi) is a constant until it is seen to change: as an input it would cost a check at every call."""
+    return name.startswith("G[")
 
 
 def dynamic_size(size, seen, oblivious):
@@ -262,22 +274,55 @@ def note_compile(gm):
     dims, pinned = input_dims(gm, env)
     session = getattr(active, "session", None)
     if session is not None:
-        session.pending.append(Compile(session.number, dims, pinned, escapes(env)))
+        session.pending.append(Compile(session.number, dims, pinned, *relations(env)))
         return
     code = current_code()
     number = len(LEDGER.function(code).compiles)
-    LEDGER.note(code, None, Compile(number, dims, pinned, escapes(env)))
+    LEDGER.note(code, None, Compile(number, dims, pinned, *relations(env)))
 
 
-def escapes(env):
-    """Guards that the user's own code asked for."""
-    found = []
+def relations(env):
+    """The guards on sizes, in two groups: those that the user's own code asked for, and those of operators."""
+    host, operators = [], []
     for guard in env.guards:
-        if any(part in str(guard.sloc.framework_loc) for part in HOST_READS):
-            sources = sorted({spelling(source) for symbol in guard.expr.free_symbols
-                              for source in env.var_to_sources.get(symbol, ())})
-            found.append(Escape(str(guard.expr), str(guard.sloc.maybe_user_loc), tuple(sources)))
-    return tuple(found)
+        asked_by_host = any(part in str(guard.sloc.framework_loc) for part in HOST_READS)
+        (host if asked_by_host else operators).append(relation(guard, env))
+    return tuple(host), tuple(operators)
+
+
+def relation(guard, env):
+    sources = sorted({spelling(source) for symbol in guard.expr.free_symbols for source in env.var_to_sources.get(symbol, ())})
+    return Escape(str(guard.expr), in_words(guard.expr, env), user_place(guard.sloc), tuple(sources))
+
+
+def in_words(expr, env):
+    """The expression with each symbol written as the input it comes from."""
+    names = {str(symbol): size_name(spelling(sources[0])) for symbol in expr.free_symbols
+             if (sources := env.var_to_sources.get(symbol))}
+    text = f"{expr.lhs} {expr.rel_op} {expr.rhs}" if expr.is_Relational else str(expr)
+    return SYMBOL.sub(lambda found: names.get(found[0], found[0]), TRAILING_ZEROS.sub(r"\1", text))
+
+
+def user_place(sloc):
+    """`file:line in function: text of the line`, with the path that torch has shortened (by one letter too many) whole again."""
+    place = USER_PLACE.fullmatch(str(sloc.maybe_user_loc or first_line(sloc.framework_loc)).strip())
+    if place is None:
+        return str(sloc.maybe_user_loc)
+    file = next((path for path in list(linecache.cache) if path.endswith(place["file"])), place["file"])
+    text = place["text"].strip()
+    return f"{file}:{place['line']} in {place['name']}{': ' if text else ''}{text}"
+
+
+def input_names(nodes, key):
+    """What each placeholder is to the user: L['x'], L['x'].size(0). Graphs of AOTAutograd have only names of their own."""
+    return [input_name(node, node.meta.get(key)) for node in nodes]
+
+
+def input_name(node, value):
+    if isinstance(value, torch.SymInt):
+        return in_words(value.node.expr, value.node.shape_env)
+    source = getattr(node.meta.get("grapharg"), "source", None)
+    return source.name if source is not None else node.name
 
 
 def spelling(source):
@@ -319,7 +364,7 @@ def why_pinned(source, dim, constant, env):
     symbol = env.source_to_var.get(f"{source.name}.size()[{dim}]")
     place = env.replacements_slocs.get(symbol) if symbol is not None else None
     if place is not None:
-        return f"pinned at {place.maybe_user_loc or first_line(place.framework_loc)}"
+        return f"pinned at {user_place(place)}"
     return f"it was {constant} when first seen" if constant < 2 else "static by the user's or torch's choice"
 
 

@@ -13,9 +13,10 @@ COMPILES = 3  # the first compile and two recompiles: what DESIGN promises per f
 
 
 class Escape(typing.NamedTuple):
-    """A size that host logic read: which guard, where in the user's program, from which inputs."""
+    """A relation between sizes that somebody asked for: which one, where in the user's program, from which inputs."""
 
-    expr: str
+    expr: str            # over symbols
+    relation: str        # the same over the inputs, as a person writes them
     where: str
     sources: tuple
 
@@ -35,7 +36,10 @@ class Compile(typing.NamedTuple):
     number: int
     dims: int            # dims of user inputs, all tensors together
     pinned: tuple        # of Pinned
-    escapes: tuple       # of Escape
+    escapes: tuple       # of Escape: asked for by the user's host code
+    guards: tuple = ()   # of Escape: asked for by operators
+    capture_ms: float = 0.0   # the frame's: tracing, and what the backend does before the first call
+    key: int = 0         # which of the function's keys (rank, dtype, layout, grad mode); each has a budget of its own
 
 
 class Function:
@@ -65,11 +69,21 @@ class Function:
             for source in escape.sources:
                 seen.setdefault(source, set()).add(number)
 
-    def add_region(self, region):
-        self._regions.append(reference(region))
+    def add_region(self, region, inputs):
+        self._regions.append((reference(region), tuple(inputs)))
 
     def regions(self):
-        return [region for region in (read() for read in self._regions) if region is not None]
+        return [region for region, _ in self.regions_and_inputs()]
+
+    def regions_and_inputs(self):
+        """The regions that are alive, each with what its inputs are called."""
+        return [(region, inputs) for region, inputs in ((read(), inputs) for read, inputs in self._regions) if region is not None]
+
+
+def size_name(source):
+    """"L['x']:0" as a person writes it: L['x'].size(0)."""
+    base, colon, dim = source.rpartition(":")
+    return f"{base}.size({dim})" if colon and dim.isdigit() else source
 
 
 class Ledger:
@@ -104,7 +118,7 @@ class Ledger:
     def note(self, code, key, compiled):
         with self._lock:
             function = self.function(code)
-            function.compiles.append(compiled)
+            function.compiles.append(compiled._replace(key=list(function.attempts).index(key) if key in function.attempts else 0))
             function.escape(key, compiled.number, compiled.escapes)
 
     def note_break(self, code, reasons):
@@ -117,9 +131,9 @@ class Ledger:
             self.function(code).skips.append(reason)
             self.skips += 1
 
-    def note_region(self, code, region):
+    def note_region(self, code, region, inputs=()):
         with self._lock:
-            self.function(code).add_region(region)
+            self.function(code).add_region(region, inputs)
 
     def fallback(self, reason):
         with self._lock:
@@ -135,6 +149,7 @@ class Ledger:
         return {
             "functions": sum(1 for function in functions if function.compiles),
             "compiles": len(compiles),
+            "capture_ms": round(sum(compiled.capture_ms for compiled in compiles), 1),
             "input_dims": sum(compiled.dims for compiled in compiles),
             "specialised_dims": sum(len(compiled.pinned) for compiled in compiles),
             "escapes": sum(len(compiled.escapes) for compiled in compiles),

@@ -1,20 +1,22 @@
 """explain(fn)(*args): what was compiled and why it is not one program, as text or as data.
 
-The text has one fact a line, in a fixed order, without addresses or times, so that it can be compared with a stored one. Times
-stand in a section of their own that is printed on request. The data comes from the ledger (Dynamo's side) and from
-`region.info()` (the core's side); nothing is computed here that one of the two does not say.
+The text has one fact a line, in a fixed order, without addresses or times, so that it can be compared with a stored one; facts
+that read the same become one line with a count. Times stand in a section of their own (`timings()`). The data comes from the
+ledger (Dynamo's side) and from `region.info()` (the core's side); nothing is computed here that one of the two does not say.
 """
 
+import collections
 import functools
 import json
 import os
+import re
 
 import torch
 
-from .ledger import COMPILES, LEDGER
+from .ledger import COMPILES, LEDGER, size_name
 
-# Sections of a version in region.info() that are lists of facts, in the order in which they are printed.
-LISTS = (("symbols", "symbol"), ("guards", "guard"), ("kernels", "kernel"), ("calls", "call"), ("apart", "apart"))
+# How the core writes where a symbol comes from: an argument by its number, then what of it.
+ARGUMENT = re.compile(r"arg(\d+)((?:\.\w+(?:\[\d+\])?)?)")
 
 
 class Report:
@@ -35,18 +37,9 @@ class Report:
     __repr__ = __str__
 
     def timings(self):
-        lines = [f"{info['name']} version {i}: {name} {value} ms" for facts in self.functions for info in facts["regions"]
-                 for i, version in enumerate(versions(info)) for name, value in timing_facts(version)]
+        """Milliseconds of each step, in the order in which the steps run."""
+        lines = [line for facts in self.functions for line in timing_lines(facts)]
         return "\n".join(lines) + "\n" if lines else "no timings\n"
-
-
-def versions(info):
-    return info.get("versions", ())
-
-
-def timing_facts(version):
-    recorded = [("recording", version["record_ms"])] if "record_ms" in version else []
-    return recorded + sorted(version.get("timings", {}).items())
 
 
 def explain(fn, **compile_options):
@@ -85,6 +78,12 @@ def touched(before):
     return [function for function in LEDGER.functions() if before.get(id(function)) != work_done(function)]
 
 
+def versions(info):
+    return info.get("versions", ())
+
+
+# --- facts: what to_json() writes
+
 def function_facts(function):
     return {
         "name": function.name,
@@ -94,18 +93,27 @@ def function_facts(function):
         "given_up": sorted({source for sources in function.given_up.values() for source in sources}),
         "graph_breaks": list(function.breaks),
         "skipped": list(function.skips),
-        "regions": [region.info() for region in function.regions()],
+        "regions": [{**region.info(), "inputs": list(inputs)} for region, inputs in function.regions_and_inputs()],
     }
 
 
 def compile_facts(compiled):
     return {
         "number": compiled.number,
+        "key": compiled.key,
+        "capture_ms": compiled.capture_ms,
         "input_dims": compiled.dims,
         "specialised": [pinned._asdict() for pinned in compiled.pinned],
-        "escapes": [{"expr": e.expr, "where": e.where, "sources": list(e.sources)} for e in compiled.escapes],
+        "escapes": [relation_facts(escape) for escape in compiled.escapes],
+        "guards": [relation_facts(guard) for guard in compiled.guards],
     }
 
+
+def relation_facts(escape):
+    return {**escape._asdict(), "sources": list(escape.sources)}
+
+
+# --- text
 
 def function_lines(facts):
     yield f"function {facts['name']} ({facts['where']})"
@@ -125,48 +133,110 @@ def compile_lines(compiled, budget):
     dynamic = compiled["input_dims"] - len(compiled["specialised"])
     number = compiled["number"] + 1
     ordinal = f"{number} of {budget}" if number <= budget else f"{number} (after the budget)"
-    yield f"compile {ordinal}: {dynamic} of {compiled['input_dims']} input dims are dynamic"
+    key = f" for another rank, dtype, layout or grad mode (key {compiled['key'] + 1})" if compiled["key"] else ""
+    yield f"compile {ordinal}{key}: {dynamic} of {compiled['input_dims']} input dims are dynamic"
     for pinned in compiled["specialised"]:
-        yield f"  specialised: {pinned['source']}.size({pinned['dim']}) == {pinned['value']}: {pinned['why']}"
+        yield f"  specialised: {pinned['source']}.size({pinned['dim']}) == {pinned['value']}: {short_path(pinned['why'])}"
     for escape in compiled["escapes"]:
         sources = ", ".join(map(size_name, escape["sources"])) or "no input"
-        yield f"  escape: {escape['expr']} at {escape['where']}, from {sources}"
+        yield f"  escape: {escape['relation']} at {short_path(escape['where'])}, from {sources}"
+    for guard in compiled["guards"]:
+        yield f"  guard: {guard['relation']} at {short_path(guard['where'])}"
 
 
 def region_lines(info):
     yield f"region {info['name']}: {info.get('recordings', 0)} recordings, {len(versions(info))} versions"
     for i, version in enumerate(versions(info)):
-        yield from indent(version_lines(i, version))
+        yield from indent(version_lines(i, version, info.get("inputs", ())))
     for miss in info.get("misses", ()):
-        yield f"  miss: {miss}"
+        yield f"  miss: {with_names(miss, info.get('inputs', ()))}"
     for reason, times in sorted(info.get("fallbacks", {}).items()):
         yield f"  fallback: {reason} ({times} times)"
 
 
-def version_lines(i, version):
-    yield f"version {i}: {version.get('ops', 0)} ops, {len(version.get('kernels', ()))} kernels, {len(version.get('calls', ()))} calls"
-    for section, singular in LISTS:
-        for fact in version.get(section, ()):
-            yield f"  {singular}: {fact_text(fact)}"
+def version_lines(i, version, inputs):
+    yield (f"version {i}: {version.get('ops', 0)} ops, {len(version.get('kernels', ()))} kernels, "
+           f"{len(version.get('calls', ()))} calls, {version.get('hits', 0)} hits")
+    for section, line in SECTIONS.items():
+        yield from indent(counted(line(fact, inputs) for fact in version.get(section, ())))
 
 
-def fact_text(fact):
-    """A fact of the core is a string, or a flat record: its first field names it, the others follow where they say something."""
-    if not isinstance(fact, dict):
-        return str(fact)
-    (_, first), *rest = fact.items()
-    return " ".join([str(first), *(f"{name}={value_text(value)}" for name, value in rest if value not in ("", [], None))])
+def symbol_line(fact, inputs):
+    return f"symbol {fact['symbol']}: {with_names(fact['source'], inputs)}"
 
 
-def value_text(value):
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value).lower() if isinstance(value, bool) else str(value)
+def guard_line(fact, inputs):
+    when = "at entry" if fact["at_entry"] else "while running"
+    return f"guard {fact['guard']}, {when}: {fact['because']}{place(fact)}"
 
 
-def size_name(source):
-    """"L['x']:0" as a person writes it: L['x'].size(0)."""
-    base, colon, dim = source.rpartition(":")
-    return f"{base}.size({dim})" if colon and dim.isdigit() else source
+def kernel_line(fact, inputs):
+    launches = f" ({fact['launches']} launches)" if fact["launches"] != 1 else ""
+    return f"kernel {fact['name']}: {', '.join(fact['ops'])}{launches}"
+
+
+def call_line(fact, inputs):
+    return f"left to ATen: {fact['target']}: {reason(fact)}{place(fact)}"
+
+
+def apart_line(fact, inputs):
+    return f"apart: {op_name(fact['producer'])} | {op_name(fact['consumer'])}: {reason(fact)}"
+
+
+# The sections of a version in region.info(), in the order in which they are printed.
+SECTIONS = {"symbols": symbol_line, "guards": guard_line, "kernels": kernel_line, "calls": call_line, "apart": apart_line}
+
+
+def reason(fact):
+    """The reason's message where the core says it, and always its name."""
+    return f"{fact['message']} ({fact['reason']})" if fact.get("message") else fact["reason"]
+
+
+def op_name(value):
+    """"%3 add" is the value and the op that makes it; an input has no op."""
+    return value.partition(" ")[2] or "input"
+
+
+def place(fact):
+    return f" at {short_path(fact['location'])}" if fact.get("location") else ""
+
+
+def short_path(text):
+    """Packages by their names, whatever folder they are installed in."""
+    return re.sub(r"\S*/(?:site|dist)-packages/", "", text)
+
+
+def with_names(text, inputs):
+    """arg1.size[0] as the user knows it: L['x'].size(0)."""
+    def named(found):
+        number = int(found[1])
+        base = inputs[number] if number < len(inputs) else f"arg{number}"
+        return base + found[2].replace("[", "(").replace("]", ")")
+
+    return ARGUMENT.sub(named, text)
+
+
+def counted(lines):
+    """Equal lines once, where the first stood, with their number."""
+    for line, times in collections.Counter(lines).items():
+        yield f"{line} (x{times})" if times > 1 else line
 
 
 def indent(lines):
     return ("  " + line for line in lines)
+
+
+# --- times
+
+def timing_lines(facts):
+    for compiled in facts["compiles"]:
+        yield f"{facts['name']} compile {compiled['number'] + 1}: capture by Dynamo {compiled['capture_ms']:.1f} ms"
+    for info in facts["regions"]:
+        for i, version in enumerate(versions(info)):
+            for name, value in timing_facts(version):
+                yield f"{info['name']} version {i}: {name} {value:.2f} ms"
+
+
+def timing_facts(version):
+    recorded = [("recording", version["record_ms"])] if "record_ms" in version else []
+    return recorded + list(version.get("timings", {}).items())

@@ -11,8 +11,6 @@
 namespace escapement {
 namespace {
 
-constexpr size_t kVariants = 4;
-
 class CompiledKernel final : public KernelCode {
  public:
   CompiledKernel(LoopNest nest, std::string name) : nest_(std::move(nest)), name_(std::move(name)) {}
@@ -20,6 +18,7 @@ class CompiledKernel final : public KernelCode {
   const LoopNest& nest() const override { return nest_; }
   const std::string& name() const { return name_; }
   bool has(Variant variant) const override {
+    if (variant == Variant::block) return has_block(nest_);
     return variant == Variant::fast || variant == Variant::general || can_split(nest_);
   }
 
@@ -39,7 +38,7 @@ class CompiledKernel final : public KernelCode {
   }
 
   std::string symbol(Variant variant) const {
-    static constexpr std::array<const char*, kVariants> kSuffix{"", "_general", "_partial", "_finish"};
+    static constexpr std::array<const char*, kVariants> kSuffix{"", "_general", "_partial", "_finish", "_block"};
     return name_ + kSuffix[static_cast<size_t>(variant)];
   }
 

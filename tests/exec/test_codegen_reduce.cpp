@@ -1,4 +1,5 @@
 // Rows and columns as machine code: every reduction on every type, the canonical order on awkward sizes, several stages, strides.
+#include "jit/run/row_block.h"
 #include "nest_harness.h"
 
 namespace escapement::testing {
@@ -108,6 +109,41 @@ TEST(CodegenRow, EmptyRowsGiveTheIdentity) {
   }
 }
 
+TEST(CodegenBlock, EveryReductionOnEveryType) {
+  for (DType type : kStorage)
+    for (Op op : kReductions) {
+      if (!reduces(op, compute_type(type))) continue;
+      SCOPED_TRACE("op " + std::to_string(int(op)) + " " + std::string(name_of(type)));
+      LoopNest nest = reduction(Schedule::row, op, type, {false, true});
+      ASSERT_TRUE(has_block(nest));
+      for (int64_t n : {1, 2, 3, 5, 8, 16, 17, 32})
+        for (int64_t rows : {1, 7, 64, 75})
+          for (Values values : {Values::tame, Values::wild}) expect_equal(nest, Variant::block, launch_of(nest, {rows, n}, values));
+    }
+}
+
+TEST(CodegenBlock, EveryLengthAndNumberOfRows) {
+  for (Op op : {Op::sum, Op::argmin})
+    for (DType type : {DType::f32, DType::bf16, DType::f64, DType::u8}) {
+      if (!reduces(op, compute_type(type))) continue;
+      LoopNest nest = reduction(Schedule::row, op, type, {false, true});
+      for (int64_t rows : {1, 7, 8, 9, 31, 32, 33, 64, 1000})
+        for (int64_t n = 1; n <= kBlockLength; ++n) expect_equal(nest, Variant::block, launch_of(nest, {rows, n}, Values::tame), {rows < 64 ? 1 : 3, 1});
+    }
+}
+
+TEST(CodegenBlock, RowsAnywhere) {
+  LoopNest nest = reduction(Schedule::row, Op::sum, DType::f32, {false, false, true, true});
+  for (int64_t n : {1, 3, 7, 20})
+    for (int64_t stride : {n + 3, n, int64_t{1}, int64_t{0}}) {
+      Launch launch = launch_of(nest, {1, 70, 1, n}, Values::tame);
+      launch.operands[0].strides[1] = stride;
+      expect_equal(nest, Variant::block, launch);
+      launch.operands[1].strides[1] = 3;
+      expect_equal(nest, Variant::block, launch);
+    }
+}
+
 // --- several stages
 
 // y = (x - mean) * rstd * w + b, and the mean as a second result. params: x, w, b, y, mean
@@ -174,6 +210,29 @@ TEST(CodegenRow, LayerNorm) {
   }
 }
 
+TEST(CodegenBlock, LayerNorm) {
+  for (DType type : {DType::f32, DType::bf16, DType::f16}) {
+    LoopNest nest = layer_norm(type, Schedule::row);
+    for (int64_t rows : {1, 9, 64, 1000})
+      for (int64_t n : {1, 2, 3, 4, 7, 8, 9, 16, 31, 32})
+        expect_equal(nest, Variant::block, layer_norm_launch(nest, {rows, n}, n), {2, 1});
+  }
+}
+
+// x -= its mean, through one parameter.
+TEST(CodegenBlock, InPlace) {
+  LoopNest nest = layer_norm(DType::f32, Schedule::row);
+  nest.params[0].written = true;
+  nest.stages[4].stores[0].param = 0;
+  nest.stages[1].stores.clear();
+  nest.params.resize(3);
+  for (int64_t n : {1, 3, 8, 19}) {
+    Launch launch = layer_norm_launch(nest, {75, n}, n);
+    launch.operands.resize(3);
+    expect_equal(nest, Variant::block, launch);
+  }
+}
+
 TEST(CodegenRow, ReducedIndexIsAnInput) {
   LoopNest nest = reduction(Schedule::row, Op::sum, DType::i64, {false, true, true});
   nest.axes = {{false, true}, {true, true}, {true, true}};
@@ -187,6 +246,7 @@ TEST(CodegenRow, ReducedIndexIsAnInput) {
   s.reductions = {{Op::sum, s.body.emit(ScalarOp::mul, DType::i64, sum, sum), 0}};
   expect_equal(nest, Variant::general, launch_of(nest, {3, 5, 11}, Values::tame));
   expect_equal(nest, Variant::fast, launch_of(nest, {3, 1, 45}, Values::tame));
+  expect_equal(nest, Variant::block, launch_of(nest, {75, 1, 29}, Values::tame));
 }
 
 TEST(CodegenRow, StoreBesideReduction) {   // y = 2x and its sum in one pass
@@ -201,6 +261,7 @@ TEST(CodegenRow, StoreBesideReduction) {   // y = 2x and its sum in one pass
       Launch launch = launch_of(nest, {2, n}, Values::tame);
       launch.operands.push_back({row_major({2, n})});
       expect_equal(nest, variant, launch);
+      if (n > 0 && n <= kBlockLength) expect_equal(nest, Variant::block, launch);
     }
 }
 
@@ -224,6 +285,7 @@ TEST(CodegenRow, LargeBodyAndSeveralReductions) {
         launch.operands.push_back(launch.operands[1]);
         launch.operands.push_back(launch.operands[1]);
         expect_equal(nest, variant, launch);
+        if (schedule == Schedule::row && n <= kBlockLength) expect_equal(nest, Variant::block, launch);
       }
   }
 }

@@ -21,6 +21,12 @@ def test_pkg_config(installed, tmp_path):
     assert GREETING.fullmatch(run(tmp_path / "consumer", env=clean_environment()))
 
 
+def test_config_of_the_package(installed, tmp_path):
+    flags = run(installed[0], "-m", "escapement", "config", "--cflags", "--libs", env=clean_environment()).split()
+    run("g++", "-Wall", "-Werror", CONSUMER / "consumer.cpp", "-o", tmp_path / "consumer", *flags)
+    assert GREETING.fullmatch(run(tmp_path / "consumer", env=clean_environment()))
+
+
 def test_cmake(installed, tmp_path):
     if shutil.which("cmake") is None:
         pytest.skip("cmake is not installed")

@@ -53,7 +53,7 @@ class Region:
         return self.forward(*args)
 
     def info(self):
-        symbols = {k: i for i, entry in reversed(list(enumerate(self.inputs))) for k in symbols_of(entry)}   # where each is met first
+        symbols = {k: i for i, entry in reversed(list(enumerate(self.inputs))) for k in symbols_of(entry)}   # met first in input i
         version = {"hits": max(self.runs - 1, 0), "ops": 1, "record_ms": 0.0, "kernels": [], "apart": [], "calls": [], "guards": [],
                    "symbols": [{"symbol": f"s{k}", "source": f"arg{i}"} for k, i in sorted(symbols.items())], "timings": {}}
         return {"name": self.name, "recordings": min(self.runs, 1), "versions": [version] if self.runs else [], "misses": [],

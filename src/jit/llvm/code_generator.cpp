@@ -33,10 +33,11 @@ llvm::Function* declare(llvm::Module& module, const std::string& name, const Tar
 void emit(llvm::Module& module, const KernelSource& source, const TargetInfo& target) {
   bool split = source.variant == Variant::partial || source.variant == Variant::finish;
   ESCAPEMENT_CHECK(!split || can_split(*source.nest), "this nest has no partial and finish variants");
+  ESCAPEMENT_CHECK(source.variant != Variant::block || has_block(*source.nest), "this nest has no block variant");
   KernelEmitter kernel(*declare(module, source.name, target), *source.nest, source.variant, target);
   switch (source.nest->schedule) {
     case Schedule::map: emit_map(kernel); break;
-    case Schedule::row: emit_row(kernel); break;
+    case Schedule::row: source.variant == Variant::block ? emit_block(kernel) : emit_row(kernel); break;
     case Schedule::column: emit_column(kernel); break;
   }
   kernel.ir.finish();

@@ -42,5 +42,7 @@ class CodeGenerator {
 
 // Whether a nest has the partial/finish pair.
 bool can_split(const LoopNest& nest);
+// Whether a nest has the block variant.
+bool has_block(const LoopNest& nest);
 
 }  // namespace escapement

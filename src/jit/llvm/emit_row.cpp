@@ -4,6 +4,8 @@
 //   general  any strides and any number of reduced axes: before each chunk a small loop lists where its elements lie
 //   partial  first stage only, some segments of each row, results to scratch
 //   finish   first stage's totals from scratch, then the other stages
+#include <algorithm>
+
 #include "jit/llvm/row_reduction.h"
 
 namespace escapement {
@@ -20,6 +22,7 @@ struct RowEmitter {
   std::vector<Value*> lists{};    // general: per param, byte offsets of a chunk's elements
   std::vector<Value*> indices{};  // general: per axis, indices of a chunk's elements (indexed reduced axes only)
 
+  unsigned lanes_of(const Stage& reducing) const;
   bool general() const { return kernel.variant == Variant::general; }
   std::vector<unsigned> axes(bool reduced) const;
   void emit();
@@ -138,8 +141,14 @@ void RowEmitter::emit_plain_stage(const Stage& stage) {
   });
 }
 
+// Two registers for a body that keeps its accumulators in memory: half as many rounds, and more to overlap in each.
+unsigned RowEmitter::lanes_of(const Stage& reducing) const {
+  const bool large = Body(kernel, reducing, 1).size() >= RowReduction::kRegistersBelow;
+  return large && !general() ? std::min(2 * lanes, kReduceLanes) : lanes;
+}
+
 void RowEmitter::emit_reducing_stage(const Stage& stage) {
-  Body body(kernel, stage, lanes);
+  Body body(kernel, stage, lanes_of(stage));
   RowReduction reduction(kernel, body, !general());
   reduction.reset();
   element.row_values = row.row_values;

@@ -23,6 +23,7 @@
 #include <thread>
 
 #include "jit/llvm/llvm_compat.h"
+#include "jit/run/row_block.h"
 #include "support/error.h"
 #include "trace/scalar.h"
 
@@ -77,6 +78,10 @@ orc::SymbolMap runtime_symbols(orc::LLJIT& jit) {
   add("floor", static_cast<double (*)(double)>(&::floor));
   add("ceilf", static_cast<float (*)(float)>(&::ceilf));
   add("ceil", static_cast<double (*)(double)>(&::ceil));
+  for (const int64_t element : {1, 2, 4, 8}) {
+    add(gather_rows_symbol(element).c_str(), gather_rows(element));
+    add(scatter_rows_symbol(element).c_str(), scatter_rows(element));
+  }
   add("truncf", static_cast<float (*)(float)>(&::truncf));
   add("trunc", static_cast<double (*)(double)>(&::trunc));
   return symbols;

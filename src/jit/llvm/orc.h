@@ -23,6 +23,10 @@ struct OwnedModule {
   std::unique_ptr<llvm::Module> module;
 };
 
+// Names under which kernels find the routines of jit/run/row_block.h.
+inline std::string gather_rows_symbol(int64_t element) { return "escapement_gather_rows_" + std::to_string(element); }
+inline std::string scatter_rows_symbol(int64_t element) { return "escapement_scatter_rows_" + std::to_string(element); }
+
 class CompiledModules {
  public:
   virtual ~CompiledModules() = default;

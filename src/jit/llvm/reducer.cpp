@@ -176,7 +176,10 @@ Partial AccumulatorArray::load(Value* first, unsigned lanes) {
   llvm::Type *element = ir_.storage_type(type_), *i32 = ir_.b.getInt32Ty();
   auto vector = [&](llvm::Type* t, Value* base) {
     llvm::Align align(t->getScalarSizeInBits() / 8);
-    return ir_.b.CreateAlignedLoad(ir_.vector(t, lanes), ir_.b.CreateGEP(t, base, first), align);
+    llvm::LoadInst* loaded = ir_.b.CreateAlignedLoad(ir_.vector(t, lanes), ir_.b.CreateGEP(t, base, first), align);
+    // Else LLVM makes a masked store of "store (select mask, x, what was loaded here)", which takes 20 cycles and forwards nothing.
+    loaded->setVolatile(indices_ != nullptr);
+    return loaded;
   };
   return {widen(ir_, type_, vector(element, values_), lanes), indices_ ? vector(i32, indices_) : nullptr};
 }

@@ -1,12 +1,8 @@
-// See row_reduction.h. A small body is emitted 32 / L times for the main loop, which keeps all accumulators in registers; a large
-// one once, with the accumulators in memory, where their latency hides behind the body. Tails use the array form in both cases.
+// See row_reduction.h. A small body is emitted 32 / L times for the main loop, which keeps all accumulators in registers, and as often
+// for the tail; a large one once each, with the accumulators in memory, where their latency hides behind the body.
 #include "jit/llvm/row_reduction.h"
 
 namespace escapement {
-
-namespace {
-constexpr unsigned kRegistersBelow = 24;  // nodes
-}
 
 RowReduction::RowReduction(KernelEmitter& kernel, Body& body, bool contiguous)
     : kernel_(kernel), ir_(kernel.ir), body_(body), lanes_(body.lanes()), contiguous_(contiguous),
@@ -53,11 +49,7 @@ std::vector<Partial> RowReduction::segment(Value* begin, Value* end, llvm::funct
   if (in_registers_) {
     Value* main_end = whole(kReduceLanes);
     main_in_registers(begin, main_end);
-    ir_.if_then(ir_.b.CreateICmpSLT(main_end, end), [&] {
-      registers_to_arrays();
-      accumulate(main_end, end, begin, true, prepare);
-      arrays_to_registers();
-    });
+    tail_in_registers(main_end, end, begin, 0);
   } else {
     registers_to_arrays();
     Value* main_end = contiguous_ ? whole(lanes_) : begin;
@@ -83,6 +75,21 @@ void RowReduction::main_in_registers(Value* begin, Value* end) {
         set(ir_, registers_[r][v], reducers_[r].combine(get(ir_, registers_[r][v]), reducers_[r].element(body_, chunk, begin), lanes_));
       body_.store();
     }
+  });
+}
+
+// The vectors that have elements left, from the first on.
+void RowReduction::tail_in_registers(Value* from, Value* to, Value* segment_begin, unsigned vector) {
+  if (vector == vectors()) return;
+  ir_.if_then(ir_.b.CreateICmpSLT(from, to), [&] {
+    Chunk chunk = masked_chunk(ir_, from, to, lanes_);
+    body_.begin(chunk);
+    for (size_t r = 0; r < reducers_.size(); ++r) {
+      PartialVar sum = registers_[r][vector];
+      set(ir_, sum, reducers_[r].combine(get(ir_, sum), reducers_[r].element(body_, chunk, segment_begin), lanes_));
+    }
+    body_.store();
+    tail_in_registers(ir_.b.CreateAdd(from, ir_.i64(lanes_)), to, segment_begin, vector + 1);
   });
 }
 

@@ -9,6 +9,8 @@ namespace escapement {
 
 class RowReduction {
  public:
+  static constexpr unsigned kRegistersBelow = 24;  // nodes of the body
+
   // `prepare` is called before each masked chunk (general variant: lists the addresses of its elements); may be empty.
   RowReduction(KernelEmitter& kernel, Body& body, bool contiguous);
 
@@ -22,6 +24,7 @@ class RowReduction {
  private:
   void accumulate(Value* from, Value* to, Value* segment_begin, bool masked, llvm::function_ref<void(const Chunk&)> prepare);
   void main_in_registers(Value* begin, Value* end);
+  void tail_in_registers(Value* from, Value* to, Value* segment_begin, unsigned vector);
   void registers_to_arrays();
   void arrays_to_registers();
   unsigned vectors() const { return kReduceLanes / lanes_; }

@@ -128,4 +128,13 @@ bool is_fast(const LoopNest& nest, const Geometry& geometry) {
   return true;
 }
 
+bool is_block(const LoopNest& nest, const Geometry& geometry) {
+  size_t rows = nest.axes.size();
+  while (rows > 0 && nest.axes[rows - 1].reduced) --rows;
+  for (size_t axis = 0; axis + 1 < rows; ++axis) {
+    if (geometry.extents[axis] != 1) return false;
+  }
+  return rows > 0;
+}
+
 }  // namespace escapement

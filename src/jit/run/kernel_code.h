@@ -11,7 +11,9 @@ enum class Variant : uint8_t {
   general,  // any strides
   partial,  // row with one reducing stage first: segments [inner_begin, inner_end) of rows [outer_begin, outer_end) to args.scratch
   finish,   // row: combines the partial results of rows [outer_begin, outer_end) (inner_end = number of segments), runs later stages
+  block,    // row with its one reduced axis of 1 to kBlockLength elements and one parallel axis: the vector runs across the rows
 };
+inline constexpr size_t kVariants = 5;
 
 class KernelCode {
  public:

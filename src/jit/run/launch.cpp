@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "jit/run/row_block.h"
 #include "jit/run/split.h"
 #include "support/error.h"
 
@@ -15,6 +16,9 @@ constexpr int64_t kSerialCost = 384 << 10;
 constexpr int64_t kChunkCost = 96 << 10;   // a chunk is not smaller than this
 constexpr int64_t kChunksPerThread = 4;    // so that a thread that is slow or late holds up little
 constexpr int64_t kInnerGrain = 1024;      // elements: chunks of the vector axis stay whole vectors and cache lines
+
+constexpr int64_t kBlockWorthRows = 256000000;   // fewer are done before the variant is compiled
+constexpr int64_t kBlockWorthLength = kBlockLength;  // elements: longer rows fill the vector well
 
 int64_t cost_of(const LoopNest& nest) {
   int64_t cost = 0;
@@ -50,6 +54,16 @@ bool has_gather(const LoopNest& nest) {
   return false;
 }
 
+// Whether every buffer that is written has one operand: blocks are copies, which do not see what is written elsewhere.
+bool writes_alone(const std::vector<LaunchRecipe::Operand>& operands, const std::vector<LoopParam>& params) {
+  for (size_t w = 0; w < operands.size(); ++w) {
+    for (size_t p = 0; p < operands.size(); ++p) {
+      if (params[w].written && p != w && operands[p].buffer == operands[w].buffer) return false;
+    }
+  }
+  return true;
+}
+
 struct Extent {
   int64_t parallel = 1, reduced = 1, vector = 1;  // vector: map and column only, not counted in parallel
 };
@@ -72,13 +86,20 @@ int64_t step_for(int64_t count, int64_t wanted, int64_t grain) {
 
 int64_t chunks_of(int64_t count, int64_t step) { return (count + step - 1) / step; }
 
+// Many short rows: the vector runs across them.
+void plan_block(const LaunchRecipe& recipe, int64_t row_length, Launch& launch) {
+  if (launch.variant != Variant::fast || launch.outer < kBlockWorthRows || row_length < 1 || row_length > kBlockWorthLength) return;
+  if (!recipe.may_block || !recipe.code->has(Variant::block) || !is_block(recipe.code->nest(), launch.geometry)) return;
+  launch.variant = Variant::block;
+}
+
 void cut(const LoopNest& nest, int64_t cost, int threads, Launch& launch) {
   launch.outer_step = std::max<int64_t>(launch.outer, 1);
   launch.inner_step = std::max<int64_t>(launch.inner, 1);
   launch.threads = cost < kSerialCost ? 1 : threads;
   if (launch.threads > 1) {
     const int64_t wanted = std::clamp<int64_t>(cost / kChunkCost, 1, kChunksPerThread * threads);
-    launch.outer_step = step_for(launch.outer, wanted, 1);
+    launch.outer_step = step_for(launch.outer, wanted, launch.variant == Variant::block ? kBlockRows : 1);
     const int64_t outer_chunks = chunks_of(launch.outer, launch.outer_step);
     if (nest.schedule != Schedule::row && outer_chunks * 2 <= wanted) {
       launch.inner_step = step_for(launch.inner, wanted / outer_chunks, kInnerGrain);
@@ -161,6 +182,7 @@ LaunchRecipe make_recipe(const KernelStep& step, KernelCode& code, ShapeProgram&
   }
   recipe.cost_per_element = cost_of(nest);
   recipe.reads_positions = has_gather(nest);
+  recipe.may_block = writes_alone(recipe.operands, nest.params);
   return recipe;
 }
 
@@ -205,6 +227,7 @@ void prepare(const LaunchRecipe& recipe, std::span<const int64_t> table, int thr
   const int64_t elements = points.parallel * points.reduced * points.vector;  // checked where the sizes were multiplied
   int64_t cost = 0;
   if (__builtin_mul_overflow(elements, recipe.cost_per_element, &cost)) cost = INT64_MAX;
+  plan_block(recipe, points.reduced, launch);
   cut(nest, cost, threads, launch);
   if (launch.threads > 1) plan_split(recipe, points.reduced, launch);
   if (launch.segments == 0) launch.function = recipe.code->function(launch.variant);

@@ -37,6 +37,7 @@ struct LaunchRecipe {
   std::vector<Scalar> scalars;
   int64_t cost_per_element = 1;    // bytes moved and arithmetic, in bytes' worth of time
   bool reads_positions = false;    // a gather can fail
+  bool may_block = false;          // no buffer is written through one operand and used through another
   uint32_t level = 0;              // of the shape program: when all slots are known
 };
 
@@ -55,6 +56,8 @@ void order_axes(const LoopNest& nest, Geometry& geometry);
 // extent 1. Axes of extent 1 get the strides that the fast variant expects.
 void merge_axes(const LoopNest& nest, Geometry& geometry);
 bool is_fast(const LoopNest& nest, const Geometry& geometry);
+// Of a fast row nest: whether the innermost parallel axis holds all rows.
+bool is_block(const LoopNest& nest, const Geometry& geometry);
 
 struct Launch {
   uint64_t epoch = 0;              // of the context's level when this was prepared

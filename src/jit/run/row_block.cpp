@@ -1,0 +1,116 @@
+// See row_block.h. Squares of N x N elements, N of them in 16 bytes, are transposed in registers by log2(N) rounds of interleaving.
+#include "jit/run/row_block.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "support/error.h"
+
+namespace escapement {
+namespace {
+
+// f(0) ... f(N - 1), the numbers as constants: rows stay in registers.
+template <size_t N, class F>
+inline void unrolled(F f) {
+  [&]<size_t... I>(std::index_sequence<I...>) { (f(std::integral_constant<size_t, I>()), ...); }(std::make_index_sequence<N>());
+}
+
+template <class T>
+struct Square {
+  static constexpr size_t N = 16 / sizeof(T);
+  typedef T Vector __attribute__((vector_size(16)));
+  using Indices = std::make_index_sequence<N>;
+
+  template <size_t... I>
+  static Vector low(Vector a, Vector b, std::index_sequence<I...>) { return __builtin_shufflevector(a, b, (I / 2 + I % 2 * N)...); }
+  template <size_t... I>
+  static Vector high(Vector a, Vector b, std::index_sequence<I...>) {
+    return __builtin_shufflevector(a, b, (I / 2 + N / 2 + I % 2 * N)...);
+  }
+
+  // `from` and `to`: N rows each, so many bytes apart.
+  static void transpose(char* to, int64_t to_stride, const char* from, int64_t from_stride) {
+    Vector rows[N], mixed[N];
+    unrolled<N>([&](auto i) { std::memcpy(&rows[i], from + static_cast<int64_t>(i()) * from_stride, 16); });
+    unrolled<std::countr_zero(size_t{N})>([&](auto) {
+      unrolled<N / 2>([&](auto i) {
+        mixed[2 * i] = low(rows[i], rows[i + N / 2], Indices());
+        mixed[2 * i + 1] = high(rows[i], rows[i + N / 2], Indices());
+      });
+      unrolled<N>([&](auto i) { rows[i] = mixed[i]; });
+    });
+    unrolled<N>([&](auto i) { std::memcpy(to + static_cast<int64_t>(i()) * to_stride, &rows[i], 16); });
+  }
+};
+
+constexpr int64_t kRows = kBlockRows;
+
+template <class T>
+void gather(void* block, const void* first, int64_t stride, int64_t count, int64_t length) {
+  constexpr int64_t N = static_cast<int64_t>(Square<T>::N), size = sizeof(T), pitch = kRows * size;
+  char* const to = static_cast<char*>(block);
+  const char* const from = static_cast<const char*>(first);
+  const int64_t in_squares = length < N ? 0 : count / N * N;
+  for (int64_t r = 0; r < in_squares; r += N) {
+    // The last square overlaps the one before it.
+    for (int64_t j = 0; j < length; j += N) {
+      const int64_t at = std::min(j, length - N);
+      Square<T>::transpose(to + at * pitch + r * size, pitch, from + r * stride + at * size, stride);
+    }
+  }
+  if (in_squares == 0 && count == kRows) {
+    for (int64_t j = 0; j < length; ++j) {
+      for (int64_t r = 0; r < kRows; ++r) std::memcpy(to + j * pitch + r * size, from + r * stride + j * size, sizeof(T));
+    }
+    return;
+  }
+  for (int64_t r = in_squares; r < kRows; ++r) {
+    const char* row = from + std::min(r, count - 1) * stride;
+    for (int64_t j = 0; j < length; ++j) std::memcpy(to + j * pitch + r * size, row + j * size, sizeof(T));
+  }
+}
+
+template <class T>
+void scatter(void* first, const void* block, int64_t stride, int64_t count, int64_t length) {
+  constexpr int64_t N = static_cast<int64_t>(Square<T>::N), size = sizeof(T), pitch = kRows * size;
+  char* const to = static_cast<char*>(first);
+  const char* const from = static_cast<const char*>(block);
+  const int64_t in_squares = length < N ? 0 : count / N * N;
+  for (int64_t r = 0; r < in_squares; r += N) {
+    for (int64_t j = 0; j < length; j += N) {
+      const int64_t at = std::min(j, length - N);
+      Square<T>::transpose(to + r * stride + at * size, stride, from + at * pitch + r * size, pitch);
+    }
+  }
+  for (int64_t r = in_squares; r < count; ++r) {
+    for (int64_t j = 0; j < length; ++j) std::memcpy(to + r * stride + j * size, from + j * pitch + r * size, sizeof(T));
+  }
+}
+
+}  // namespace
+
+GatherRows gather_rows(int64_t element) {
+  switch (element) {
+    case 1: return gather<uint8_t>;
+    case 2: return gather<uint16_t>;
+    case 4: return gather<uint32_t>;
+    case 8: return gather<uint64_t>;
+    default: throw InternalError("no element has this size");
+  }
+}
+
+ScatterRows scatter_rows(int64_t element) {
+  switch (element) {
+    case 1: return scatter<uint8_t>;
+    case 2: return scatter<uint16_t>;
+    case 4: return scatter<uint32_t>;
+    case 8: return scatter<uint64_t>;
+    default: throw InternalError("no element has this size");
+  }
+}
+
+}  // namespace escapement
