@@ -1,7 +1,8 @@
 """Every row of src/trace/ops.def through the recorder and LLVM against eager: random shapes (0, 1, primes), strides, offsets.
 
-PROGRAMS has one entry per row; a row without one fails, and so does an entry whose op never reached a kernel. Dtypes are swept in
-test_ops_pointwise.py and test_ops_reduce.py; what the stages before LLVM make of a row is compared in tests/unit and tests/golden."""
+A pointwise row that is a function of torch's by name needs nothing here; any other row has an entry in UNARY or BINARY. A row
+without a program fails, and so does a program whose op never reached a kernel. Dtypes are swept in test_ops_pointwise.py and
+test_ops_reduce.py; what the stages before LLVM make of a row is compared in tests/unit and tests/golden."""
 
 import random
 import re
@@ -12,9 +13,8 @@ import torch
 import torch.nn.functional as F
 from harness import assert_exact, assert_near_fp64, assert_ulp, compiled, layouts, seeded, values
 
-ROWS = dict(re.findall(r"^OP\((\w+),\s*(\w+),", Path(__file__).parents[2].joinpath("src/trace/ops.def").read_text(), re.MULTILINE))
-TIERS = dict(re.findall(r"^OP\((\w+),\s*\w+,\s*-?\d+,\s*\w+,\s*(\w+),", Path(__file__).parents[2].joinpath("src/trace/ops.def").read_text(),
-                        re.MULTILINE))
+ROW = re.compile(r'^OP\((?P<name>\w+),\s*(?P<kind>\w+),\s*(?P<arity>-?\d+),\s*\w+,\s*(?P<tier>\w+),\s*"(?P<aten>[^"]*)"', re.MULTILINE)
+ROWS = {row["name"]: row for row in ROW.finditer(Path(__file__).parents[2].joinpath("src/trace/ops.def").read_text())}
 CALLED = {"linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "attention", "call"}  # run by a library: test_models.py
 SIZES = [0, 1, 2, 3, 5, 7, 13, 31, 64, 127]
 A = torch.ops.aten
@@ -32,14 +32,9 @@ def in_place(x):
 
 
 UNARY = {
-    "copy": torch.clone, "cast": lambda x: x.double(), "neg": torch.neg, "abs": torch.abs, "square": torch.square,
-    "reciprocal": torch.reciprocal, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt, "floor": torch.floor, "ceil": torch.ceil,
-    "trunc": torch.trunc, "round": torch.round, "frac": torch.frac, "sign": torch.sign, "relu": torch.relu,
-    "leaky_relu": lambda x: F.leaky_relu(x, 0.2), "threshold": lambda x: F.threshold(x, 0.1, -3.0), "hardtanh": F.hardtanh,
-    "relu6": F.relu6, "hardsigmoid": F.hardsigmoid, "hardswish": F.hardswish, "isnan": torch.isnan, "isinf": torch.isinf,
-    "isfinite": torch.isfinite, "logical_not": torch.logical_not, "bitwise_not": lambda x: ~(x > 0), "exp": torch.exp, "exp2": torch.exp2,
-    "expm1": torch.expm1, "log": torch.log, "log2": torch.log2, "log10": torch.log10, "log1p": torch.log1p, "sin": torch.sin,
-    "cos": torch.cos, "tanh": torch.tanh, "sigmoid": torch.sigmoid, "erf": torch.erf, "silu": F.silu, "gelu": F.gelu,
+    "copy": torch.clone, "cast": lambda x: x.double(), "leaky_relu": lambda x: F.leaky_relu(x, 0.2),
+    "threshold": lambda x: F.threshold(x, 0.1, -3.0), "hardtanh": F.hardtanh, "relu6": F.relu6, "hardsigmoid": F.hardsigmoid,
+    "hardswish": F.hardswish, "bitwise_not": lambda x: ~(x > 0), "silu": F.silu, "gelu": F.gelu,
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"), "elu": F.elu, "softplus": F.softplus, "mish": F.mish, "log_sigmoid": F.logsigmoid,
     "sum": lambda x: x.sum(-1), "prod": lambda x: (x * 0.01 + 1).prod(-1), "amax": lambda x: x.amax(0), "amin": lambda x: x.amin(-1),
     "argmax": lambda x: x.argmax(-1), "argmin": lambda x: x.argmin(0), "any": lambda x: (x > 9).any(0), "all": lambda x: (x > 0).all(-1),
@@ -60,10 +55,8 @@ UNARY = {
     "write": in_place, "batch_norm": lambda x: F.batch_norm(x, x.new_zeros(x.shape[1]), x.new_ones(x.shape[1])),
 }
 BINARY = {
-    "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "maximum": torch.maximum, "minimum": torch.minimum,
-    "clamp_min": lambda x, y: torch.clamp(x, min=y), "clamp_max": lambda x, y: torch.clamp(x, max=y), "eq": torch.eq, "ne": torch.ne,
-    "lt": torch.lt, "le": torch.le, "gt": torch.gt, "ge": torch.ge, "logical_and": torch.logical_and, "logical_or": torch.logical_or,
-    "logical_xor": torch.logical_xor, "bitwise_and": lambda x, y: (x > 0) & (y > 0), "bitwise_or": lambda x, y: (x > 0) | (y > 0),
+    "clamp_min": lambda x, y: torch.clamp(x, min=y), "clamp_max": lambda x, y: torch.clamp(x, max=y),
+    "bitwise_and": lambda x, y: (x > 0) & (y > 0), "bitwise_or": lambda x, y: (x > 0) | (y > 0),
     "bitwise_xor": lambda x, y: (x > 0) ^ (y > 0), "where": lambda x, y: torch.where(x > 0, x, y), "pow": lambda x, y: x.abs() ** y,
     "threshold_backward": lambda x, y: A.threshold_backward(x, y, 0.5), "tanh_backward": lambda x, y: A.tanh_backward(x, y),
     "sigmoid_backward": lambda x, y: A.sigmoid_backward(x, y), "silu_backward": lambda x, y: A.silu_backward(x, y),
@@ -72,7 +65,15 @@ BINARY = {
     "lerp": lambda x, y: torch.lerp(x, y, 0.3), "softmax_backward": lambda x, y: A._softmax_backward_data(x, y.softmax(-1), -1, x.dtype),
     "log_softmax_backward": lambda x, y: A._log_softmax_backward_data(x, y.log_softmax(-1), -1, x.dtype),
 }
-PROGRAMS = {**{k: (f, 1) for k, f in UNARY.items()}, **{k: (f, 2) for k, f in BINARY.items()}}
+
+
+def by_name():
+    """Rows that are called as torch calls them: `torch.name(tensors)`."""
+    return {name: (getattr(torch, row["aten"]), int(row["arity"])) for name, row in ROWS.items()
+            if row["kind"] == "pointwise" and row["arity"] in "12" and name == row["aten"] and hasattr(torch, name)}
+
+
+PROGRAMS = {**by_name(), **{k: (f, 1) for k, f in UNARY.items()}, **{k: (f, 2) for k, f in BINARY.items()}}
 NOT_EMPTY = {"amax", "amin", "argmax", "argmin", "index_select", "gather", "embedding", "logsumexp", "group_norm", "batch_norm", "select", "var", "std"}
 ZERO_BY_POSITION = {"maximum", "minimum", "clamp_min", "clamp_max", "amax", "amin"}
 COMPOSED = {"silu_backward", "gelu_backward", "gelu_tanh_backward", "gelu", "gelu_tanh", "mish"}  # of functions, each within 2 ulp
@@ -89,10 +90,10 @@ def shapes(name):
 
 
 def compare(name, function, ours, eager, args):
-    exact_kind = not eager.is_floating_point() or TIERS[name] == "exact"
+    exact_kind = not eager.is_floating_point() or ROWS[name]["tier"] == "exact"
     if exact_kind:
         return assert_exact(ours, eager, signed_zeros=name not in ZERO_BY_POSITION)
-    if ROWS[name] == "pointwise" and name not in COMPOSED:
+    if ROWS[name]["kind"] == "pointwise" and name not in COMPOSED:
         return assert_ulp(ours, eager, 2)
     exact = function(*[a.double() for a in args]).double()
     return assert_near_fp64(ours, eager, exact, floor_ulp=16)
@@ -103,7 +104,7 @@ def test_row(name):
     function, arity = PROGRAMS[name]
     call, generator = compiled(function, arity), seeded(name)
     for shape in shapes(name):
-        special = ROWS[name] == "pointwise" and TIERS[name] == "exact"
+        special = ROWS[name]["kind"] == "pointwise" and ROWS[name]["tier"] == "exact"
         args = [values(shape, torch.float32, generator, special) for _ in range(arity)]
         for layout in zip(*[list(layouts(a)) for a in args]):
             tensors = [t for _, t in layout]
