@@ -51,7 +51,7 @@ def make_recordable(operator):
     key = torch._C._dispatch_key_parse(RECORDER_KEY)
     if key in operator.py_kernels:
         return True
-    kernel = branch if operator.name() == "cond" else operator.py_kernels.get(torch._C.DispatchKey.CompositeExplicitAutograd)
+    kernel = OWN_KERNELS.get(operator.name()) or operator.py_kernels.get(torch._C.DispatchKey.CompositeExplicitAutograd)
     if kernel is None:
         return False
     operator.py_kernels[key] = kernel
@@ -61,6 +61,14 @@ def make_recordable(operator):
 
 def branch(predicate, true_fn, false_fn, operands=()):
     return (true_fn if predicate else false_fn)(*operands)
+
+
+def body_of_checkpoint(body, *operands, **settings):
+    """Only graphs without gradients are recorded with their checkpoints in place: nothing is computed a second time."""
+    return body(*operands)
+
+
+OWN_KERNELS = {"cond": branch, **dict.fromkeys(CHECKPOINTS, body_of_checkpoint)}
 
 
 # --- methods that torch._C._SymNode lacks: each returns a node, and asks for a relation rather than a value

@@ -1,6 +1,7 @@
 // Result sizes of ops that stay library calls. A rule saves born symbols, and with them run-time guards; whether it agrees with
 // the real result is checked at every recording (lower_call.cpp).
 #include <algorithm>
+#include <cmath>
 #include <unordered_map>
 
 #include "torch/lower.h"
@@ -59,8 +60,9 @@ int64_t at_or_last(const std::vector<int64_t>& v, size_t i, int64_t otherwise) {
 }
 
 // (size + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1, rounded down
-Dim window_count(DimTable& dims, Dim size, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation) {
-  const Dim reach = dims.add(size, dims.constant(2 * padding - dilation * (kernel - 1) - 1));
+Dim window_count(DimTable& dims, Dim size, Dim kernel, int64_t stride, int64_t padding, int64_t dilation) {
+  const Dim width = dims.add(dims.mul(dims.sub(kernel, dims.constant(1)), dims.constant(dilation)), dims.constant(1));
+  const Dim reach = dims.sub(dims.add(size, dims.constant(2 * padding)), width);
   return dims.add(dims.floordiv(reach, dims.constant(stride)), dims.constant(1));
 }
 
@@ -74,12 +76,9 @@ Sizes convolution(OpCall& call) {
   std::vector<Dim> out;
   if (batched) out.push_back(in[0]);
   out.push_back(kernel[0]);
-  for (size_t i = 0; i < spatial; ++i) {
-    const auto k = call.table().as_constant(kernel[2 + i]);
-    if (!k) return {};
-    out.push_back(window_count(call.table(), in[in.size() - spatial + i], *k, at_or_last(stride, i, 1), at_or_last(padding, i, 0),
-                               at_or_last(dilation, i, 1)));
-  }
+  for (size_t i = 0; i < spatial; ++i)
+    out.push_back(window_count(call.table(), in[in.size() - spatial + i], kernel[2 + i], at_or_last(stride, i, 1),
+                               at_or_last(padding, i, 0), at_or_last(dilation, i, 1)));
   return {out};
 }
 
@@ -92,8 +91,8 @@ Sizes pooling(OpCall& call) {
   const size_t spatial = call.plan.base.find("1d") != std::string::npos ? 1 : call.plan.base.find("2d") != std::string::npos ? 2 : 3;
   std::vector<Dim> out(in.begin(), in.end() - static_cast<std::ptrdiff_t>(spatial));
   for (size_t i = 0; i < spatial; ++i)
-    out.push_back(window_count(call.table(), in[in.size() - spatial + i], at_or_last(kernel, i, 1), at_or_last(stride, i, 1),
-                               at_or_last(padding, i, 0), at_or_last(dilation, i, 1)));
+    out.push_back(window_count(call.table(), in[in.size() - spatial + i], call.table().constant(at_or_last(kernel, i, 1)),
+                               at_or_last(stride, i, 1), at_or_last(padding, i, 0), at_or_last(dilation, i, 1)));
   return Sizes(call.reals.size(), out);
 }
 
@@ -105,9 +104,20 @@ Sizes adaptive_pooling(OpCall& call) {
   return Sizes(call.reals.size(), out);
 }
 
+// Scaled by whole numbers only: others are rounded in floating point.
+Sizes scaled(OpCall& call, const std::vector<Dim>& in) {
+  if (call.find("scale_factors") < 0 || !call.given("scale_factors")) return {};
+  std::vector<Dim> out{in[0], in[1]};
+  for (const double scale : call.arg("scale_factors").toDoubleVector()) {
+    if (scale != std::floor(scale) || out.size() == in.size()) return {};
+    out.push_back(call.table().mul(in[out.size()], call.table().constant(static_cast<int64_t>(scale))));
+  }
+  return {out};
+}
+
 Sizes upsample(OpCall& call) {
   const std::vector<Dim>& in = sizes_of(call, 0);
-  if (!call.given("output_size")) return {};
+  if (!call.given("output_size")) return scaled(call, in);
   const std::vector<Dim> target = call.dims("output_size");
   std::vector<Dim> out{in[0], in[1]};
   out.insert(out.end(), target.begin(), target.end());

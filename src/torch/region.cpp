@@ -26,6 +26,24 @@ struct Region::Build {
   std::vector<std::thread> threads;
 };
 
+// The right to record. It ends when the code is published or given up, in whatever thread that happens; a recording that an exception
+// of the program's own ended does not count.
+class Region::Turn {
+ public:
+  explicit Turn(Region& region) : region_(region) {}
+  ~Turn() {
+    const std::lock_guard lock(region_.mutex_);
+    region_.busy_ = false;
+    if (!recorded) --region_.recordings_;
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  bool recorded = false;
+
+ private:
+  Region& region_;
+};
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -141,8 +159,9 @@ void Region::call(const Values& arguments, Values& outputs) {
   if (options_.disable) return run_eagerly(arguments, outputs, Reason::disabled);
   if (has_gradient(arguments)) return run_eagerly(arguments, outputs, Reason::unsupported_input);
   if (run_version(arguments, outputs)) return;
-  if (!may_record()) return run_eagerly(arguments, outputs, Reason::too_many_recordings);
-  record(arguments, outputs);
+  Reason refused = Reason::not_ready;
+  if (auto turn = take_turn(refused)) return record(arguments, outputs, std::move(turn));
+  run_eagerly(arguments, outputs, refused);
 }
 
 // Compiled code does not build a tape: a tensor that wants one runs eagerly.
@@ -177,26 +196,31 @@ bool Region::run_version(const Values& arguments, Values& outputs) {
   return false;
 }
 
-bool Region::may_record() {
+std::shared_ptr<Region::Turn> Region::take_turn(Reason& refused) {
   const std::lock_guard lock(mutex_);
-  if (recordings_ >= options_.max_recordings) return false;
+  refused = busy_ ? Reason::not_ready : Reason::too_many_recordings;
+  if (busy_ || recordings_ >= options_.max_recordings) return nullptr;
+  busy_ = true;
   ++recordings_;
-  return true;
+  return std::make_shared<Turn>(*this);
 }
 
-void Region::record(const Values& arguments, Values& outputs) {
+void Region::record(const Values& arguments, Values& outputs, std::shared_ptr<Turn> turn) {
   for (const c10::IValue& value : arguments) {
-    if (value.isTensor() && !is_recordable(value.toTensor())) return run_eagerly(arguments, outputs, Reason::unsupported_input);
+    if (!value.isTensor() || is_recordable(value.toTensor())) continue;
+    turn.reset();
+    return run_eagerly(arguments, outputs, Reason::unsupported_input);
   }
   const Clock::time_point start = Clock::now();
   Recording recording = run_recorded(arguments, outputs);
   const double milliseconds = milliseconds_since(start);
+  turn->recorded = true;
   count(Stat::recordings);
   if (recording.refused) return note_failure(*recording.refused, recording.refused_detail);
   if (options_.compile != "background") return build(std::move(recording), milliseconds);
-  const std::lock_guard lock(mutex_);
   auto shared = std::make_shared<Recording>(std::move(recording));
-  build_->threads.emplace_back([this, shared, milliseconds] { build(std::move(*shared), milliseconds); });
+  const std::lock_guard lock(mutex_);
+  build_->threads.emplace_back([this, shared, milliseconds, turn] { build(std::move(*shared), milliseconds); });
 }
 
 Recording Region::run_recorded(const Values& arguments, Values& outputs) {
@@ -252,7 +276,7 @@ void Region::publish(std::shared_ptr<const Version> version) {
 }
 
 void Region::run_eagerly(const Values& arguments, Values& outputs, Reason why) {
-  if (options_.strict && why != Reason::disabled)
+  if (options_.strict && why != Reason::disabled && why != Reason::not_ready)
     throw UserError("escapement: '" + name_ + "' would run eagerly (" + std::string(reason_name(why)) + ": " +
                     std::string(reason_message(why)) + ") and strict is set");
   count(why);

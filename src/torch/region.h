@@ -2,7 +2,8 @@
 // later calls run the first version that fits. A call that fits none is recorded too, up to Options::max_recordings; after that, and
 // whenever something of ours fails, the program itself runs eagerly, counted under a Reason.
 //
-// Thread safe: any number of threads may call. Which version runs is a function of the arguments alone: versions are tried in the
+// Thread safe: any number of threads may call. One records at a time; a call that would record meanwhile runs the program itself, counted
+// under not_ready. Which version runs is a function of the arguments alone: versions are tried in the
 // order in which they were made, and a version's entry checks decide.
 #pragma once
 
@@ -53,11 +54,12 @@ class ESCAPEMENT_API Region {
  private:
   struct Version;
   struct Build;
+  class Turn;
   using Versions = std::vector<std::shared_ptr<const Version>>;
 
   bool run_version(const Values& arguments, Values& outputs);
-  bool may_record();
-  void record(const Values& arguments, Values& outputs);
+  std::shared_ptr<Turn> take_turn(Reason& refused);  // null: refused says why
+  void record(const Values& arguments, Values& outputs, std::shared_ptr<Turn> turn);
   Recording run_recorded(const Values& arguments, Values& outputs);
   void build(Recording recording, double record_milliseconds);
   void publish(std::shared_ptr<const Version> version);
@@ -77,6 +79,7 @@ class ESCAPEMENT_API Region {
   std::map<Reason, int64_t> fallbacks_;
   std::vector<std::string> misses_;
   int recordings_ = 0;
+  bool busy_ = false;                                 // somebody records, or code is being made in the background
   bool warned_ = false;
   std::shared_ptr<Build> build_;
 };
