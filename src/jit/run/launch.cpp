@@ -17,7 +17,7 @@ constexpr int64_t kChunkCost = 96 << 10;   // a chunk is not smaller than this
 constexpr int64_t kChunksPerThread = 4;    // so that a thread that is slow or late holds up little
 constexpr int64_t kInnerGrain = 1024;      // elements: chunks of the vector axis stay whole vectors and cache lines
 
-constexpr int64_t kBlockWorthRows = 256000000;   // fewer are done before the variant is compiled
+constexpr int64_t kBlockWorthRows = 256;         // fewer are done before the variant is compiled
 constexpr int64_t kBlockWorthLength = kBlockLength;  // elements: longer rows fill the vector well
 
 int64_t cost_of(const LoopNest& nest) {
