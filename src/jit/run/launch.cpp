@@ -18,7 +18,9 @@ constexpr int64_t kChunksPerThread = 4;    // so that a thread that is slow or l
 constexpr int64_t kInnerGrain = 1024;      // elements: chunks of the vector axis stay whole vectors and cache lines
 
 constexpr int64_t kBlockWorthRows = 256;         // fewer are done before the variant is compiled
-constexpr int64_t kBlockWorthLength = kBlockLength;  // elements: longer rows fill the vector well
+constexpr int64_t kBlockLightLength = 32;        // elements: longer rows fill the vector well, if little is done with each ...
+constexpr int64_t kBlockLightCost = 24;          // ... element
+static_assert(kBlockLightLength <= kBlockLength);
 
 int64_t cost_of(const LoopNest& nest) {
   int64_t cost = 0;
@@ -88,7 +90,8 @@ int64_t chunks_of(int64_t count, int64_t step) { return (count + step - 1) / ste
 
 // Many short rows: the vector runs across them.
 void plan_block(const LaunchRecipe& recipe, int64_t row_length, Launch& launch) {
-  if (launch.variant != Variant::fast || launch.outer < kBlockWorthRows || row_length < 1 || row_length > kBlockWorthLength) return;
+  const int64_t longest = recipe.cost_per_element < kBlockLightCost ? kBlockLightLength : kBlockLength;
+  if (launch.variant != Variant::fast || launch.outer < kBlockWorthRows || row_length < 1 || row_length > longest) return;
   if (!recipe.may_block || !recipe.code->has(Variant::block) || !is_block(recipe.code->nest(), launch.geometry)) return;
   launch.variant = Variant::block;
 }

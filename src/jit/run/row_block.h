@@ -9,7 +9,7 @@
 namespace escapement {
 
 inline constexpr int64_t kBlockRows = 32;    // a multiple of every number of vector lanes
-inline constexpr int64_t kBlockLength = 32;  // elements of the longest row; one each for the lanes of the canonical order
+inline constexpr int64_t kBlockLength = 48;  // elements of the longest row; no more than one segment of the canonical order
 
 // rows: address of the first of `count` (1 to kBlockRows) rows of `length` adjacent elements, `stride` bytes apart.
 using GatherRows = void (*)(void* block, const void* rows, int64_t stride, int64_t count, int64_t length);  // rows past count: the last
