@@ -19,7 +19,7 @@ class PlainKernel final : public KernelCode {
  public:
   explicit PlainKernel(LoopNest nest) : nest_(std::move(nest)) {}
   const LoopNest& nest() const override { return nest_; }
-  bool has(Variant variant) const override { return variant <= Variant::general || (nest_.schedule == Schedule::row && variant != Variant::block); }
+  bool has(Variant variant) const override { return variant <= Variant::general || (nest_.schedule == Schedule::row && variant <= Variant::finish); }
   KernelFunction function(Variant variant) override {
     ++asked[static_cast<size_t>(variant)];
     return nullptr;

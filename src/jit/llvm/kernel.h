@@ -146,7 +146,8 @@ void emit_vector_loop(KernelEmitter& kernel, Body& body, Value* begin, Value* en
 
 // --- schedules
 
-void emit_map(KernelEmitter& kernel);
+void emit_map(KernelEmitter& kernel);      // all variants but tile
+void emit_tile(KernelEmitter& kernel);     // maps, variant tile
 void emit_row(KernelEmitter& kernel);      // all variants but block
 void emit_block(KernelEmitter& kernel);    // rows, variant block
 void emit_column(KernelEmitter& kernel);
