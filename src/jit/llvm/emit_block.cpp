@@ -22,7 +22,7 @@ struct BlockEmitter {
   // How the stages use a parameter, and where the elements of the block at hand are.
   struct Param {
     bool along = false;    // element by element along the row; else only the row's first element counts
-    bool read = false;     // what the stages do not write must be there before them
+    bool read = false;     // what the stages read before they write it, or do not write, must be there before them
     bool written = false;
     Value* stride = nullptr;                  // bytes from row to row
     Value* memory = nullptr;                  // the transposed block
@@ -89,12 +89,12 @@ void BlockEmitter::find_axes() {
 
 void BlockEmitter::find_uses() {
   params.resize(kernel.params());
-  std::vector<bool> covered(kernel.params());  // written as a whole
+  std::vector<bool> covered(kernel.params());  // written as a whole by the stages so far: what was there is not needed
   for (const Stage& stage : kernel.nest.stages) {
     const bool elements = stage.kind == Stage::Kind::each_element;
     auto use = [&](uint32_t p) { params[p].along |= elements && kernel.nest.params[p].inner == InnerStride::unit; };
     for (const LoopInput& input : stage.inputs)
-      if (input.kind == LoopInput::Kind::load) use(input.number), params[input.number].read = true;
+      if (input.kind == LoopInput::Kind::load) use(input.number), params[input.number].read |= !covered[input.number];
     for (const LoopStore& store : stage.stores) {
       use(store.param), params[store.param].written = true;
       if (elements) covered[store.param] = true;
@@ -207,10 +207,8 @@ void BlockEmitter::emit_reducing_stage(const Stage& stage, const Chunk& chunk) {
   });
   emit_tree(reducers, arrays, used);
   for (size_t r = 0; r < reducers.size(); ++r) {
-    TotalVar total = reducers[r].total(lanes);
-    reducers[r].reset(total, lanes);
-    reducers[r].add(total, reducers[r].in_row(arrays[r].load(ir.i64(0), lanes), ir.i64(0)), lanes);
-    row_values[reducers[r].row_value()] = reducers[r].result(total, lanes);
+    const Partial only = reducers[r].in_row(arrays[r].load(ir.i64(0), lanes), ir.i64(0));
+    row_values[reducers[r].row_value()] = only.index ? only.index : only.value;   // one segment is its own total
   }
 }
 

@@ -64,7 +64,7 @@ void TileEmitter::find_uses() {
   params.resize(kernel.params());
   for (const Stage& stage : kernel.nest.stages) {
     for (const LoopInput& input : stage.inputs)
-      if (input.kind == LoopInput::Kind::load) params[input.number].read = true;
+      if (input.kind == LoopInput::Kind::load) params[input.number].read |= !params[input.number].written;
     for (const LoopStore& store : stage.stores) params[store.param].written = true;
   }
   for (unsigned p = 0; p < kernel.params(); ++p) {
