@@ -19,6 +19,7 @@ class CompiledKernel final : public KernelCode {
   const std::string& name() const { return name_; }
   bool has(Variant variant) const override {
     if (variant == Variant::block) return has_block(nest_);
+    if (variant == Variant::tile) return has_tile(nest_);
     return variant == Variant::fast || variant == Variant::general || can_split(nest_);
   }
 
@@ -38,7 +39,7 @@ class CompiledKernel final : public KernelCode {
   }
 
   std::string symbol(Variant variant) const {
-    static constexpr std::array<const char*, kVariants> kSuffix{"", "_general", "_partial", "_finish", "_block"};
+    static constexpr std::array<const char*, kVariants> kSuffix{"", "_general", "_partial", "_finish", "_block", "_tile"};
     return name_ + kSuffix[static_cast<size_t>(variant)];
   }
 

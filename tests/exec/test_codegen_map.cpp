@@ -169,12 +169,53 @@ TEST(CodegenMap, StridesOfAnyKind) {
   }
 }
 
+// Each operand along the last axis or along the one before it; planes that tiles do not fill, and one that is smaller than a tile.
+TEST(CodegenTile, EveryOperandEitherWay) {
+  for (DType type : kStorage) {
+    LoopNest nest = add_mul(type, InnerStride::unit, 3);
+    ASSERT_TRUE(has_tile(nest));
+    for (std::vector<int64_t> extents : {std::vector<int64_t>{3, 45, 70}, {2, 32, 64}, {2, 3, 5}, {1, 1, 33}, {2, 37, 1}}) {
+      const int64_t lines = extents[1], plane = extents[1] * extents[2];
+      for (unsigned across = 0; across < 8; ++across) {
+        Launch launch = contiguous(nest, extents, Values::wild);
+        launch.scalars = {escapement::to_bits(int64_t{1}, compute_type(type))};
+        for (size_t p = 0; p < 3; ++p)
+          if (across >> p & 1) launch.operands[p].strides = {plane, 1, lines};
+        SCOPED_TRACE(std::string(name_of(type)) + " across " + std::to_string(across));
+        expect_equal(nest, Variant::tile, launch, across == 5 ? Pieces{4, 3} : Pieces{1, 1});
+      }
+    }
+  }
+}
+
+TEST(CodegenTile, BroadcastAndPaddedOperands) {
+  LoopNest nest = add_mul(DType::f32, InnerStride::zero, 3);
+  Launch launch = contiguous(nest, {2, 40, 50}, Values::wild);
+  launch.scalars = {escapement::to_bits(1.7, DType::f32)};
+  launch.operands[0].strides = {40 * 53, 1, 41};  // transposed, lines padded
+  launch.operands[1].strides = {0, 1, 0};         // one number a line
+  expect_equal(nest, Variant::tile, launch, {7, 2});
+  launch.operands[0].strides = {0, 1, 0};         // transposed and expanded along the last axis
+  expect_equal(nest, Variant::tile, launch);
+}
+
+TEST(CodegenTile, InPlace) {   // x = x * x, x transposed
+  Stage stage;
+  stage.inputs = {load_of(0)};
+  Reg x = stage.body.input(0, DType::f32);
+  stage.stores = {{0, stage.body.emit(ScalarOp::mul, DType::f32, x, x)}};
+  LoopNest nest = map_of(2, {{DType::f32, true, InnerStride::unit}}, stage);
+  Launch launch = contiguous(nest, {70, 45}, Values::tame);
+  launch.operands[0].strides = {1, 70};
+  expect_equal(nest, Variant::tile, launch, {3, 2});
+}
+
 TEST(CodegenMap, ZeroExtents) {
   LoopNest nest = add_mul(DType::f32, InnerStride::unit, 3);
   for (std::vector<int64_t> extents : {std::vector<int64_t>{0, 4, 9}, {4, 0, 9}, {4, 9, 0}}) {
     Launch launch = contiguous(nest, extents, Values::tame);
     launch.scalars = {0};
-    for (Variant variant : {Variant::fast, Variant::general}) expect_equal(nest, variant, launch);
+    for (Variant variant : {Variant::fast, Variant::general, Variant::tile}) expect_equal(nest, variant, launch);
   }
 }
 
@@ -187,7 +228,8 @@ TEST(CodegenMap, IndicesOfAxes) {
   stage.stores = {{0, sum}};
   LoopNest nest = map_of(3, {{DType::i64, true, InnerStride::unit}}, stage);
   for (LoopAxis& a : nest.axes) a.indexed = true;
-  for (Variant variant : {Variant::fast, Variant::general}) expect_equal(nest, variant, contiguous(nest, {3, 4, 19}, Values::tame), {5, 3});
+  for (Variant variant : {Variant::fast, Variant::general, Variant::tile})
+    expect_equal(nest, variant, contiguous(nest, {3, 4, 19}, Values::tame), {5, 3});
 }
 
 // --- gather

@@ -19,7 +19,10 @@ class PlainKernel final : public KernelCode {
  public:
   explicit PlainKernel(LoopNest nest) : nest_(std::move(nest)) {}
   const LoopNest& nest() const override { return nest_; }
-  bool has(Variant variant) const override { return variant <= Variant::general || (nest_.schedule == Schedule::row && variant != Variant::block); }
+  bool has(Variant variant) const override {
+    if (variant == Variant::block || variant == Variant::tile) return across;
+    return variant <= Variant::general || nest_.schedule == Schedule::row;
+  }
   KernelFunction function(Variant variant) override {
     ++asked[static_cast<size_t>(variant)];
     return nullptr;
@@ -36,6 +39,9 @@ class PlainKernel final : public KernelCode {
     }
   }
 
+  int count(Variant variant) const { return runs[static_cast<size_t>(variant)]; }
+
+  bool across = false;  // has the variants block and tile too; they do what the others do
   std::atomic<int> asked[kVariants]{}, runs[kVariants]{};
   std::function<void(const KernelArgs&)> after;  // called by map
 

@@ -160,6 +160,52 @@ struct RowSum {
   }
 };
 
+TEST(RunExecutable, ManyShortRowsRunInBlocks) {
+  RowSum sum({});
+  PlainKernel& kernel = sum.builder.plain(sum.kernel);
+  const std::vector<float> expected = sum.run(1000, 16);
+  EXPECT_EQ(kernel.count(Variant::fast), 1);
+  kernel.across = true;
+  EXPECT_EQ(sum.run(1000, 16), expected);
+  EXPECT_EQ(kernel.count(Variant::block), 1);
+  sum.run(10, 16), sum.run(1000, 600), sum.run(1000, 0);  // few, long, empty
+  EXPECT_EQ(kernel.count(Variant::block), 1);
+}
+
+TEST(RunExecutable, TransposedOperandsRunInTiles) {   // out = a + transpose(b)
+  PlanBuilder builder;
+  const Dim m = builder.symbol(), n = builder.symbol(), one = builder.constant(1);
+  const ValueId a = builder.value({m, n}, Buffer::Kind::input), b = builder.value({n, m}, Buffer::Kind::input);
+  const ValueId out = builder.output(builder.value({m, n}, Buffer::Kind::output));
+  const uint32_t number = builder.kernel(map_nest(2, 2));
+  KernelStep step;
+  step.kernel = number;
+  step.extents = {m, n};
+  step.operands = {builder.operand(a, {n, one}), builder.operand(b, {one, m}), builder.operand(out, {n, one})};
+  step.writes = {out};
+  builder.plan.steps.emplace_back(std::in_place_type<KernelStep>, step);
+  Executable executable(builder.plan, builder.code, {}, 0);
+  const Slot out_bytes = executable.slot(builder.plan.buffers[2].bytes);
+  executable.finish(builder.plan);
+  builder.plain(number).across = true;
+  const auto context = executable.new_context();
+  for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{200, 300}, {3, 5}, {20000, 3}, {1, 20000}}) {
+    std::vector<float> x(static_cast<size_t>(rows * columns), 1), y(x.size());
+    std::iota(y.begin(), y.end(), 0.0f);
+    PlainHost host(builder.plan, *context, executable);
+    host.bytes[2] = out_bytes;
+    context->symbols = {rows, columns};
+    context->bases[0] = x.data();
+    context->bases[1] = y.data();
+    EXPECT_EQ(executable.run(*context, host).status, RunStatus::done);
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < columns; ++j)
+        ASSERT_EQ(host.outputs[2][static_cast<size_t>(i * columns + j)], 1 + y[static_cast<size_t>(j * rows + i)]);
+  }
+  EXPECT_EQ(builder.plain(number).count(Variant::tile), 1);
+  EXPECT_EQ(builder.plain(number).count(Variant::general), 2);   // small, narrow; a single line is contiguous
+}
+
 TEST(RunExecutable, ASplitReductionHasTheSameBits) {
   const RowSum serial({}), parallel(two_threads());
   for (const auto& [m, n] : {std::pair<int64_t, int64_t>{1, 1000003}, {1, 400000}, {3, 300001}, {1, 5}, {2, 0}}) {

@@ -158,14 +158,12 @@ Access Body::gathered(const LoopInput& input) {
 }
 
 Value* Body::emit_gather(const LoopInput& input, const Chunk& chunk, bool shared) {
-  Ir& ir = kernel_.ir;
   DType type = kernel_.nest.params[input.number].dtype;
   if (shared) return load(kernel_, type, gathered(input), chunk);
   size_t number = static_cast<size_t>(&input - stage_.inputs.data());
   if (gathered_[number].base) return load(kernel_, type, gathered_[number], chunk);
   Value* position = checked_position(input, value(input.position), chunk);
-  Value* stride = ir.splat(kernel_.stride(input.number, kernel_.axes()), chunk.lanes);
-  return load_scattered(kernel_, type, point_.params[input.number], chunk, ir.b.CreateMul(position, stride));
+  return load_scattered(kernel_, type, point_.params[input.number], chunk, {position, kernel_.stride(input.number, kernel_.axes())});
 }
 
 }  // namespace escapement

@@ -34,9 +34,10 @@ void emit(llvm::Module& module, const KernelSource& source, const TargetInfo& ta
   bool split = source.variant == Variant::partial || source.variant == Variant::finish;
   ESCAPEMENT_CHECK(!split || can_split(*source.nest), "this nest has no partial and finish variants");
   ESCAPEMENT_CHECK(source.variant != Variant::block || has_block(*source.nest), "this nest has no block variant");
+  ESCAPEMENT_CHECK(source.variant != Variant::tile || has_tile(*source.nest), "this nest has no tile variant");
   KernelEmitter kernel(*declare(module, source.name, target), *source.nest, source.variant, target);
   switch (source.nest->schedule) {
-    case Schedule::map: emit_map(kernel); break;
+    case Schedule::map: source.variant == Variant::tile ? emit_tile(kernel) : emit_map(kernel); break;
     case Schedule::row: source.variant == Variant::block ? emit_block(kernel) : emit_row(kernel); break;
     case Schedule::column: emit_column(kernel); break;
   }

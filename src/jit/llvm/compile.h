@@ -44,5 +44,7 @@ class CodeGenerator {
 bool can_split(const LoopNest& nest);
 // Whether a nest has the block variant.
 bool has_block(const LoopNest& nest);
+// Whether a nest has the tile variant.
+bool has_tile(const LoopNest& nest);
 
 }  // namespace escapement

@@ -1,5 +1,5 @@
 // The block variant of row kernels: many short rows. The vector runs across the rows, kBlockRows of them at a time; the reduced axis
-// is walked element by element, element j alone in lane j of the canonical order, the lanes being vectors on the stack.
+// is walked element by element, element j in lane j % 32 of the canonical order, the lanes being vectors on the stack.
 //
 // A parameter whose rows lie one element apart is used where it is; any other is transposed into a block on the stack before the
 // stages (if they read it) and back after them (if they write it), by the precompiled routines of jit/run/row_block.h. So nothing
@@ -22,7 +22,7 @@ struct BlockEmitter {
   // How the stages use a parameter, and where the elements of the block at hand are.
   struct Param {
     bool along = false;    // element by element along the row; else only the row's first element counts
-    bool read = false;     // what the stages do not write must be there before them
+    bool read = false;     // what the stages read before they write it, or do not write, must be there before them
     bool written = false;
     Value* stride = nullptr;                  // bytes from row to row
     Value* memory = nullptr;                  // the transposed block
@@ -51,7 +51,8 @@ struct BlockEmitter {
   void emit_row_stage(const Stage& stage, const Chunk& chunk);
   void emit_plain_stage(const Stage& stage, const Chunk& chunk);
   void emit_reducing_stage(const Stage& stage, const Chunk& chunk);
-  void emit_tree(std::vector<Reducer>& reducers, std::vector<AccumulatorArray>& arrays);
+  void clear(Reducer& reducer, AccumulatorArray& array, Value* used);
+  void emit_tree(std::vector<Reducer>& reducers, std::vector<AccumulatorArray>& arrays, Value* used);
 };
 
 // Several registers' worth if the bodies are small, so that there is something to do in a tree of few steps; LLVM does badly at
@@ -88,12 +89,12 @@ void BlockEmitter::find_axes() {
 
 void BlockEmitter::find_uses() {
   params.resize(kernel.params());
-  std::vector<bool> covered(kernel.params());  // written as a whole
+  std::vector<bool> covered(kernel.params());  // written as a whole by the stages so far: what was there is not needed
   for (const Stage& stage : kernel.nest.stages) {
     const bool elements = stage.kind == Stage::Kind::each_element;
     auto use = [&](uint32_t p) { params[p].along |= elements && kernel.nest.params[p].inner == InnerStride::unit; };
     for (const LoopInput& input : stage.inputs)
-      if (input.kind == LoopInput::Kind::load) use(input.number), params[input.number].read = true;
+      if (input.kind == LoopInput::Kind::load) use(input.number), params[input.number].read |= !covered[input.number];
     for (const LoopStore& store : stage.stores) {
       use(store.param), params[store.param].written = true;
       if (elements) covered[store.param] = true;
@@ -192,31 +193,37 @@ void BlockEmitter::emit_reducing_stage(const Stage& stage, const Chunk& chunk) {
     reducers.emplace_back(kernel, stage, r);
     arrays.emplace_back(kernel, reducers.back(), kReduceLanes * lanes);
   }
+  Value* used = ir.min(length, ir.i64(kReduceLanes));
+  for (size_t r = 0; r < reducers.size(); ++r) clear(reducers[r], arrays[r], used);
   ir.loop("element", ir.i64(0), length, 1, [&](Value* j) {
     body.enter(point(j));
     body.begin(chunk);
+    Value* slot = ir.b.CreateMul(ir.b.CreateAnd(j, ir.i64(kReduceLanes - 1)), ir.i64(lanes));
     for (size_t r = 0; r < reducers.size(); ++r) {
-      Partial none = reducers[r].identity(lanes, ir.b.getInt32Ty());
-      Partial sum = reducers[r].combine(none, reducers[r].element_of_column(body, lanes, j), lanes);
-      arrays[r].store(ir.b.CreateMul(j, ir.i64(lanes)), lanes, sum);
+      Partial sum = reducers[r].combine(arrays[r].load(slot, lanes), reducers[r].element_of_column(body, lanes, j), lanes);
+      arrays[r].store(slot, lanes, sum);
     }
     body.store();
   });
-  emit_tree(reducers, arrays);
+  emit_tree(reducers, arrays, used);
   for (size_t r = 0; r < reducers.size(); ++r) {
-    TotalVar total = reducers[r].total(lanes);
-    reducers[r].reset(total, lanes);
-    reducers[r].add(total, reducers[r].in_row(arrays[r].load(ir.i64(0), lanes), ir.i64(0)), lanes);
-    row_values[reducers[r].row_value()] = reducers[r].result(total, lanes);
+    const Partial only = reducers[r].in_row(arrays[r].load(ir.i64(0), lanes), ir.i64(0));
+    row_values[reducers[r].row_value()] = only.index ? only.index : only.value;   // one segment is its own total
   }
 }
 
+void BlockEmitter::clear(Reducer& reducer, AccumulatorArray& array, Value* used) {
+  ir.loop("clear", ir.i64(0), used, 1, [&](Value* i) {
+    array.store(ir.b.CreateMul(i, ir.i64(lanes)), lanes, reducer.identity(lanes, ir.b.getInt32Ty()));
+  });
+}
+
 // Accumulators that no element reached are left out: combining with the identity changes nothing (a sum that began at +0 is never -0).
-void BlockEmitter::emit_tree(std::vector<Reducer>& reducers, std::vector<AccumulatorArray>& arrays) {
-  Value* last = ir.b.CreateSub(length, ir.i64(1));
+void BlockEmitter::emit_tree(std::vector<Reducer>& reducers, std::vector<AccumulatorArray>& arrays, Value* used) {
+  Value* last = ir.b.CreateSub(used, ir.i64(1));
   Value* zeros = ir.b.CreateIntrinsic(llvm::Intrinsic::ctlz, {ir.b.getInt64Ty()}, {last, ir.b.getFalse()});
   Value* half = ir.b.CreateLShr(ir.i64(INT64_MIN), zeros);  // the highest bit of `last`; of 0 it is shifted out: not used
-  Var live = ir.var(length, "live"), step = ir.var(ir.b.CreateSelect(ir.b.CreateICmpEQ(last, ir.i64(0)), ir.i64(0), half), "step");
+  Var live = ir.var(used, "live"), step = ir.var(ir.b.CreateSelect(ir.b.CreateICmpEQ(last, ir.i64(0)), ir.i64(0), half), "step");
   ir.while_loop("tree", [&] { return ir.b.CreateICmpSGT(ir.get(step), ir.i64(0)); }, [&] {
     Value* distance = ir.get(step);
     ir.loop("level", ir.i64(0), ir.b.CreateSub(ir.get(live), distance), 1, [&](Value* i) {

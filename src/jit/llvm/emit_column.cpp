@@ -1,6 +1,7 @@
 // The column schedule: the vector runs along the last axis, which is parallel; for each chunk of it the reduced axes are walked
 // from outside to inside. The 32 accumulators of the canonical order are vectors on the stack (a few KiB: L1). A chunk is two
-// registers wide, so that a row of the operand is read a cache line at a time.
+// registers wide, so that a row of the operand is read a cache line at a time; four if the bodies are small, as each step of the walk
+// has its price.
 #include <algorithm>
 #include <cstdint>
 
@@ -10,16 +11,19 @@ namespace escapement {
 
 namespace {
 
+constexpr unsigned kSmallBelow = 12;  // nodes of a body
+
 struct ColumnEmitter {
   KernelEmitter& kernel;
   Ir& ir = kernel.ir;
-  unsigned lanes = std::min(2 * vector_lanes(kernel.nest, kernel.target), 32u);
+  unsigned lanes = chunk_lanes();
   Value* length = nullptr;                // elements of a column
   Odometer *outer = nullptr, *inside = nullptr;
   std::vector<Value*> strides{};          // general: per param, along the vector axis
   std::vector<Value*> row_values{};
   std::vector<AccumulatorArray> arrays{};
 
+  unsigned chunk_lanes() const;
   unsigned vector_axis() const { return kernel.axes() - 1; }
   std::vector<unsigned> axes(bool reduced) const;
   void emit();
@@ -35,6 +39,15 @@ struct ColumnEmitter {
   void clear(Reducer& reducer, AccumulatorArray& array, Value* count);
   void emit_tree(Reducer& reducer, AccumulatorArray& array, Value* step);
 };
+
+unsigned ColumnEmitter::chunk_lanes() const {
+  bool small = kernel.variant != Variant::general;
+  for (const Stage& stage : kernel.nest.stages) {
+    small = small && Body(kernel, stage, 1).size() < kSmallBelow;
+    for (const LoopReduction& r : stage.reductions) small = small && r.op != Op::argmax && r.op != Op::argmin;
+  }
+  return std::min((small ? 4 : 2) * vector_lanes(kernel.nest, kernel.target), 32u);
+}
 
 std::vector<unsigned> ColumnEmitter::axes(bool reduced) const {
   std::vector<unsigned> result;

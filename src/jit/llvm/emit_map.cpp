@@ -1,4 +1,5 @@
 // Maps, and the vector loop that element stages without reductions share with rows.
+#include <algorithm>
 #include <numeric>
 
 #include "jit/llvm/kernel.h"
@@ -7,10 +8,18 @@ namespace escapement {
 
 namespace {
 
-constexpr unsigned kUnrollBelow = 24;  // nodes: larger bodies fill the machine on their own
+constexpr unsigned kUnrollBelow = 24;  // nodes
+constexpr unsigned kMostLanes = 32;    // of a chunk
 
 unsigned unroll_of(const KernelEmitter& kernel, const Body& body) {
   return kernel.variant != Variant::general && body.size() < kUnrollBelow ? 2 : 1;
+}
+
+// Two registers for a large body: two chains of dependent operations run side by side, which fills the machine better than one
+// after the other.
+unsigned lanes_of(const KernelEmitter& kernel, const Body& narrow) {
+  const bool large = kernel.variant != Variant::general && narrow.size() >= kUnrollBelow;
+  return large ? std::min(2 * narrow.lanes(), kMostLanes) : narrow.lanes();
 }
 
 std::vector<unsigned> all_but_last(unsigned axes) {
@@ -61,7 +70,7 @@ void emit_map(KernelEmitter& kernel) {
     for (unsigned a : outer.axes()) point.axes.push_back({IndexSource::Kind::scalar, outer.index(a)});
     point.axes.push_back({IndexSource::Kind::lanes, nullptr});
     for (const Stage& stage : kernel.nest.stages) {
-      Body body(kernel, stage, lanes);
+      Body body(kernel, stage, lanes_of(kernel, Body(kernel, stage, lanes)));
       body.enter(point);
       emit_vector_loop(kernel, body, kernel.inner_begin, kernel.inner_end);
     }

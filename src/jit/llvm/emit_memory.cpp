@@ -119,12 +119,14 @@ Value* scalar_address(Ir& ir, DType type, const Access& access, const Chunk& chu
 
 }  // namespace
 
-Value* load_scattered(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk, Value* extra) {
+Value* load_scattered(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk, const Positions& positions) {
   Ir& ir = kernel.ir;
   std::vector<Value*> offsets = lane_offsets(ir, type, access, chunk);
   Value* result = llvm::PoisonValue::get(ir.vector(ir.storage_type(type), chunk.lanes));
   for (unsigned l = 0; l < chunk.lanes; ++l) {
-    Value* offset = extra ? ir.b.CreateAdd(offsets[l], ir.lane(extra, l, chunk.lanes)) : offsets[l];
+    Value* offset = offsets[l];
+    if (positions.places)
+      offset = ir.b.CreateAdd(offset, ir.b.CreateMul(ir.lane(positions.places, l, chunk.lanes), positions.stride));
     Value* element = load_element(ir, type, ir.at(access.base, offset));
     result = chunk.lanes == 1 ? element : ir.b.CreateInsertElement(result, element, uint64_t{l});
   }
@@ -137,7 +139,7 @@ Value* load(KernelEmitter& kernel, DType type, const Access& access, const Chunk
   switch (access.kind) {
     case Access::Kind::zero: return ir.splat(widen(ir, type, load_element(ir, type, access.base), 1), chunk.lanes);
     case Access::Kind::unit: return widen(ir, type, load_unit(kernel, type, access, chunk), chunk.lanes);
-    default: return load_scattered(kernel, type, access, chunk, nullptr);
+    default: return load_scattered(kernel, type, access, chunk, {});
   }
 }
 

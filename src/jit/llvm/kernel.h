@@ -82,8 +82,13 @@ struct Point {
 
 Value* load(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk);   // register form
 void store(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk, Value* value);
-// Element by element at base + offset(lane) + extra[lane]; `extra` (vector of i64 bytes) must be valid for unused lanes.
-Value* load_scattered(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk, Value* extra);
+// Further places for a scattered load: a vector of i64, valid for unused lanes too, and the bytes from one place to the next. They
+// are multiplied as scalars: below AVX512 no instruction multiplies vectors of i64.
+struct Positions {
+  Value *places = nullptr, *stride = nullptr;
+};
+// Element by element at base + offset(lane) + places[lane] * stride.
+Value* load_scattered(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk, const Positions& positions);
 
 // --- outer loops
 
@@ -146,7 +151,8 @@ void emit_vector_loop(KernelEmitter& kernel, Body& body, Value* begin, Value* en
 
 // --- schedules
 
-void emit_map(KernelEmitter& kernel);
+void emit_map(KernelEmitter& kernel);      // all variants but tile
+void emit_tile(KernelEmitter& kernel);     // maps, variant tile
 void emit_row(KernelEmitter& kernel);      // all variants but block
 void emit_block(KernelEmitter& kernel);    // rows, variant block
 void emit_column(KernelEmitter& kernel);

@@ -146,6 +146,8 @@ void Reducer::reset(TotalVar total, unsigned lanes) {
   if (compensated()) ir_.set(total.error, ir_.constant(type_, 0, lanes));
 }
 
+void Reducer::begin(TotalVar total, Partial segment) { set(ir_, total.sum, segment); }
+
 void Reducer::add(TotalVar total, Partial segment, unsigned lanes) {
   const Partial before = get(ir_, total.sum), after = combine(before, segment, lanes);
   set(ir_, total.sum, after);

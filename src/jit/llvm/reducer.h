@@ -40,6 +40,7 @@ class Reducer {
   Partial in_row(Partial segment, Value* segment_begin);                   // index within the segment -> within the row
   TotalVar total(unsigned lanes);
   void reset(TotalVar total, unsigned lanes);
+  void begin(TotalVar total, Partial segment);   // after a reset: the same as add, as a sum is never -0
   void add(TotalVar total, Partial segment, unsigned lanes);
   Value* result(TotalVar total, unsigned lanes);
 

@@ -34,7 +34,14 @@ void RowReduction::add_all(Value* length, llvm::function_ref<void(const Chunk&)>
   ir_.loop("segment", ir_.i64(0), length, kReduceSegment, [&](Value* begin) {
     Value* end = ir_.min(ir_.b.CreateAdd(begin, ir_.i64(kReduceSegment)), length);
     std::vector<Partial> parts = segment(begin, end, prepare);
-    for (size_t r = 0; r < parts.size(); ++r) add(r, parts[r]);
+    // The first segment is the total so far, with no error: that saves short rows a long chain of additions.
+    Value* first = ir_.b.CreateICmpEQ(begin, ir_.i64(0));
+    ir_.if_then(first, [&] {
+      for (size_t r = 0; r < parts.size(); ++r) reducers_[r].begin(totals_[r], parts[r]);
+    });
+    ir_.if_then(ir_.b.CreateNot(first), [&] {
+      for (size_t r = 0; r < parts.size(); ++r) add(r, parts[r]);
+    });
   });
 }
 

@@ -137,4 +137,16 @@ bool is_block(const LoopNest& nest, const Geometry& geometry) {
   return rows > 0;
 }
 
+bool is_tile(const LoopNest& nest, const Geometry& geometry) {
+  if (nest.schedule != Schedule::map || nest.axes.size() < 2) return false;
+  const size_t columns = nest.axes.size() + 1, vector = vector_axis(nest);
+  for (size_t p = 0; p < nest.params.size(); ++p) {
+    const int64_t* strides = &geometry.strides[p * columns];
+    const int64_t expected = expected_stride(nest.params[p]);
+    const bool transposed = nest.params[p].inner == InnerStride::unit && strides[vector - 1] == expected;
+    if (strides[vector] != expected && !transposed) return false;
+  }
+  return true;
+}
+
 }  // namespace escapement

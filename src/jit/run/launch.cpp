@@ -17,8 +17,12 @@ constexpr int64_t kChunkCost = 96 << 10;   // a chunk is not smaller than this
 constexpr int64_t kChunksPerThread = 4;    // so that a thread that is slow or late holds up little
 constexpr int64_t kInnerGrain = 1024;      // elements: chunks of the vector axis stay whole vectors and cache lines
 
-constexpr int64_t kBlockWorthRows = 256000000;   // fewer are done before the variant is compiled
-constexpr int64_t kBlockWorthLength = kBlockLength;  // elements: longer rows fill the vector well
+constexpr int64_t kBlockWorthRows = 256;         // fewer are done before the variant is compiled
+constexpr int64_t kBlockLightLength = 32;        // elements: longer rows fill the vector well, if little is done with each ...
+constexpr int64_t kBlockLightCost = 40;          // ... element
+constexpr int64_t kTileWorthElements = 16384;    // fewer are done before the variant is compiled
+constexpr int64_t kTileWorthLength = 8;          // of both axes: shorter ones leave most of a tile empty
+static_assert(kBlockLightLength <= kBlockLength);
 
 int64_t cost_of(const LoopNest& nest) {
   int64_t cost = 0;
@@ -88,9 +92,22 @@ int64_t chunks_of(int64_t count, int64_t step) { return (count + step - 1) / ste
 
 // Many short rows: the vector runs across them.
 void plan_block(const LaunchRecipe& recipe, int64_t row_length, Launch& launch) {
-  if (launch.variant != Variant::fast || launch.outer < kBlockWorthRows || row_length < 1 || row_length > kBlockWorthLength) return;
+  const int64_t longest = recipe.cost_per_element < kBlockLightCost ? kBlockLightLength : kBlockLength;
+  if (launch.variant != Variant::fast || launch.outer < kBlockWorthRows || row_length < 1 || row_length > longest) return;
   if (!recipe.may_block || !recipe.code->has(Variant::block) || !is_block(recipe.code->nest(), launch.geometry)) return;
   launch.variant = Variant::block;
+}
+
+// Transposed operands of a map: in tiles, not element by element.
+void plan_tile(const LaunchRecipe& recipe, Launch& launch) {
+  if (launch.variant != Variant::general || launch.geometry.extents.size() < 2) return;
+  if (launch.inner < kTileWorthLength || launch.geometry.extents.end()[-2] < kTileWorthLength) return;
+  if (launch.outer * launch.inner < kTileWorthElements || !recipe.may_block || !recipe.code->has(Variant::tile)) return;
+  if (is_tile(recipe.code->nest(), launch.geometry)) launch.variant = Variant::tile;
+}
+
+int64_t outer_grain(Variant variant) {
+  return variant == Variant::block ? kBlockRows : variant == Variant::tile ? kTileLines : 1;
 }
 
 void cut(const LoopNest& nest, int64_t cost, int threads, Launch& launch) {
@@ -99,7 +116,7 @@ void cut(const LoopNest& nest, int64_t cost, int threads, Launch& launch) {
   launch.threads = cost < kSerialCost ? 1 : threads;
   if (launch.threads > 1) {
     const int64_t wanted = std::clamp<int64_t>(cost / kChunkCost, 1, kChunksPerThread * threads);
-    launch.outer_step = step_for(launch.outer, wanted, launch.variant == Variant::block ? kBlockRows : 1);
+    launch.outer_step = step_for(launch.outer, wanted, outer_grain(launch.variant));
     const int64_t outer_chunks = chunks_of(launch.outer, launch.outer_step);
     if (nest.schedule != Schedule::row && outer_chunks * 2 <= wanted) {
       launch.inner_step = step_for(launch.inner, wanted / outer_chunks, kInnerGrain);
@@ -228,6 +245,7 @@ void prepare(const LaunchRecipe& recipe, std::span<const int64_t> table, int thr
   int64_t cost = 0;
   if (__builtin_mul_overflow(elements, recipe.cost_per_element, &cost)) cost = INT64_MAX;
   plan_block(recipe, points.reduced, launch);
+  plan_tile(recipe, launch);
   cut(nest, cost, threads, launch);
   if (launch.threads > 1) plan_split(recipe, points.reduced, launch);
   if (launch.segments == 0) launch.function = recipe.code->function(launch.variant);
