@@ -31,6 +31,7 @@ struct Miss {
 struct ProgramOptions {
   bool pack_weights = true;
   int threads = 0;                     // 0: as many as torch uses
+  uint32_t drop_guard = 0;             // for tests: see EntryChecks
 };
 
 class ESCAPEMENT_API Program {
@@ -54,6 +55,7 @@ class ESCAPEMENT_API Program {
   Outcome run(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs) const;
 
   const Compiled& compiled() const;
+  std::vector<std::string> relations() const;  // what the entry checks ask, one line each, in order
   std::string describe_calls() const;   // one line per library call: prepared form, out= or not, packed or not
 
  private:
