@@ -18,8 +18,9 @@ namespace escapement {
 
 // One argument of a call. Borrowed for the duration of the call.
 struct Argument {
-  const at::Tensor* tensor = nullptr;  // null: an integer (or an input that the trace ignores)
+  const at::Tensor* tensor = nullptr;  // null: an integer, or something else
   int64_t integer = 0;
+  bool other = false;                  // neither: fits only an input that the trace ignores
 };
 
 // Why a call does not fit a program: for explain, and empty if it fits.

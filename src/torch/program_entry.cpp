@@ -246,8 +246,8 @@ bool EntryChecks::check_strides(const Row& row, const at::Tensor& tensor, const 
 bool EntryChecks::check_values(std::span<const Argument> arguments, const int64_t* table) const {
   for (const Value& value : values_) {
     const Argument& seen = arguments[value.input];
-    if (seen.tensor != nullptr) return false;
-    if (value.compared && seen.integer != table[value.with.slot] + value.with.plus) return false;
+    const bool holds = value.compared ? seen.integer == table[value.with.slot] + value.with.plus : seen.tensor == nullptr && !seen.other;
+    if (!holds) return false;
   }
   return true;
 }

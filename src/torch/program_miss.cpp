@@ -29,7 +29,7 @@ bool dtype_holds(const at::Tensor& tensor, DType expected) {
 bool EntryChecks::holds(const Relation& r, std::span<const Argument> arguments, std::span<const int64_t> symbols) const {
   const auto expected = [&] { return trace_.dims.evaluate(r.expected, symbols); };
   switch (r.kind) {
-    case Kind::integer: return arguments[r.input].tensor == nullptr;
+    case Kind::integer: return arguments[r.input].tensor == nullptr && !arguments[r.input].other;
     case Kind::value: return arguments[r.input].integer == expected();
     case Kind::apart: return apart(arguments, r.input);
     case Kind::guard: {
@@ -64,7 +64,7 @@ Miss EntryChecks::miss(const Relation& r, std::span<const Argument> arguments, s
   const auto expected = [&] { return std::to_string(trace_.dims.evaluate(r.expected, symbols)); };
   const std::string axis = "[" + std::to_string(r.axis) + "]";
   switch (r.kind) {
-    case Kind::integer: return {name + ".kind", "an integer", "a tensor"};
+    case Kind::integer: return {name + ".kind", "an integer", "another"};
     case Kind::value: return {name + ".value", expected(), std::to_string(arguments[r.input].integer)};
     case Kind::plain: return {name + ".kind", "a plain CPU tensor", seen == nullptr ? "no tensor" : c10::toString(seen->key_set())};
     case Kind::dtype: return {name + ".dtype", std::string(name_of(type(r.input).dtype)), c10::toString(seen->scalar_type())};
