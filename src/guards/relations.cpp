@@ -63,10 +63,14 @@ class Lister {
       if (!binds(Source::Kind::input_size, i, d, type.sizes[d])) add({Kind::size, i, d, type.sizes[d], 0});
     }
     if (input.contiguous) return add({Kind::contiguous, i, 0, {}, 0});
+    bool free = false;
     for (uint32_t d = 0; d < type.strides.size(); ++d) {
-      if (!binds(Source::Kind::input_stride, i, d, type.strides[d])) add({Kind::stride, i, d, type.strides[d], 0});
+      if (binds(Source::Kind::input_stride, i, d, type.strides[d])) free = true;
+      else add({Kind::stride, i, d, type.strides[d], 0});
     }
-    add({input.stride_order.empty() ? Kind::irregular : Kind::ordered, i, 0, {}, 0});
+    // Strides that are all given descend in the recorded order by themselves.
+    if (input.stride_order.empty()) add({Kind::irregular, i, 0, {}, 0});
+    else if (free) add({Kind::ordered, i, 0, {}, 0});
   }
 
   // Inputs that the program writes.

@@ -154,7 +154,10 @@ TEST(Program, RelationsOfHandMadeTracesAreChecked) {
     PlanBuilder builder;
     Trace& trace = builder.plan.trace;
     const Dim n = builder.symbol(SymbolKind::size, input_size(0, 0));
-    builder.value({n}, Buffer::Kind::input);
+    Source stride = input_size(0, 0);
+    stride.kind = Source::Kind::input_stride;
+    const ValueId x = builder.value({n}, Buffer::Kind::input);
+    trace.values[x.index].type.strides = {builder.symbol(SymbolKind::stride, stride)};
     trace.inputs.back().contiguous = false;
     Input number;
     number.kind = Input::Kind::integer;

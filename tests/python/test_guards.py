@@ -70,8 +70,11 @@ def forms(make):
     yield torch._neg_view(make())
     yield make().to(torch.int32)
     yield make().unsqueeze(-1)
+    yield numbers(*x.shape, 2)
     if x.dim() > 1:
         yield make().transpose(0, -1).contiguous().transpose(0, -1)
+    else:
+        yield numbers(2 * x.numel())[::2]
 
 
 def add_case():
@@ -114,7 +117,8 @@ def expression_case():
 def transposed_case():
     make = lambda: numbers(4, 3).t()  # noqa: E731
     others = [(torch._neg_view(make()),), (make().to(torch.int32),), (make().unsqueeze(-1),)]
-    others += [(numbers(8, 6)[:4, :3].t(),), (numbers(3, 8)[:, ::2],), (numbers(4, 6)[:, ::2].t(),), (make().contiguous(),)]
+    others += [(numbers(8, 6)[:4, :3].t(),), (numbers(3, 8)[:, ::2],), (numbers(4, 6)[:, ::2].t(),), (make().contiguous(),),
+               (numbers(40).as_strided((3, 4), (2, 3)),)]
     return lambda x: [x * 2], [("tensor", [])], (make(),), others
 
 

@@ -2,6 +2,9 @@
 // the rules are true is proven by z3 (tests/python/test_dim_rules.py).
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <random>
 #include <regex>
 #include <sstream>
 
@@ -133,6 +136,121 @@ TEST(DimRules, TheTableAppliesEachRule) {
     }
     EXPECT_GT(asked, 0u) << rule.text;
   }
+}
+
+// --- random expressions with large numbers: the exact value, or a clear error, and never another number
+
+__extension__ using Wide = __int128;
+constexpr Wide kFar = Wide{1} << 100;  // what leaves this is not followed further
+
+struct Expression {
+  Dim dim;                    // none: making it was refused, as an overflow
+  std::optional<Wide> value;  // none: undefined (a zero divisor) or far outside
+};
+
+std::optional<Wide> exact(DimTable::Step::Op op, Wide a, Wide b) {
+  using Op = DimTable::Step::Op;
+  const bool divides = op == Op::floordiv || op == Op::mod;
+  if (divides && b == 0) return {};
+  const auto floor = [&] { return a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0); };
+  switch (op) {
+    case Op::add: return a + b;
+    case Op::mul: {
+      Wide product;
+      if (__builtin_mul_overflow(a, b, &product)) return {};
+      return product;
+    }
+    case Op::floordiv: return floor();
+    case Op::mod: return a - floor() * b;
+    case Op::min: return std::min(a, b);
+    default: return std::max(a, b);
+  }
+}
+
+class RandomExpressions {
+ public:
+  explicit RandomExpressions(uint64_t seed) : random_(seed) {
+    for (int64_t& value : values_) {
+      value = number();
+      symbols_.push_back(table_.new_symbol(SymbolKind::integer, {}));
+    }
+  }
+
+  Expression make(int depth) {
+    if (depth == 0 || pick(5) == 0) return leaf();
+    using Op = DimTable::Step::Op;
+    constexpr Op kOps[] = {Op::add, Op::add, Op::mul, Op::floordiv, Op::mod, Op::min, Op::max};
+    const Op op = kOps[pick(std::size(kOps))];
+    const Expression a = make(depth - 1), b = make(depth - 1);
+    Expression result;
+    if (a.value && b.value) result.value = exact(op, *a.value, *b.value);
+    if (result.value && (*result.value > kFar || *result.value < -kFar)) result.value.reset();
+    if (a.dim && b.dim) result.dim = applied(op, a.dim, b.dim);
+    return result;
+  }
+
+  void check(const Expression& e) {
+    if (!e.dim) return;
+    EXPECT_EQ(table_.parse(table_.to_string(e.dim)), e.dim) << table_.to_string(e.dim);
+    try {
+      const int64_t seen = table_.evaluate(e.dim, values_);
+      // A zero divisor may be simplified away: 0 // x is 0 for every x that may divide.
+      if (e.value) {
+        EXPECT_TRUE(*e.value == seen) << table_.to_string(e.dim);
+        ++exact_;
+      }
+    } catch (const UserError& error) {
+      EXPECT_NE(std::string(error.what()), "");
+      ++refused_;
+    }
+  }
+  size_t exact_ = 0, refused_ = 0;
+
+ private:
+  size_t pick(size_t below) { return random_() % below; }
+  int64_t number() {
+    const int shift = static_cast<int>(pick(62));
+    const auto magnitude = static_cast<int64_t>(random_() & ((uint64_t{1} << shift) | ((uint64_t{1} << shift) - 1)));
+    return pick(2) != 0 ? magnitude : -magnitude;
+  }
+  Expression leaf() {
+    const size_t symbol = pick(2 * symbols_.size());
+    if (symbol < symbols_.size()) return {symbols_[symbol], values_[symbol]};
+    const int64_t value = number();
+    return {table_.constant(value), value};
+  }
+  Dim applied(DimTable::Step::Op op, Dim a, Dim b) {
+    using Op = DimTable::Step::Op;
+    try {
+      switch (op) {
+        case Op::add: return table_.add(a, b);
+        case Op::mul: return table_.mul(a, b);
+        case Op::floordiv: return table_.floordiv(a, b);
+        case Op::mod: return table_.mod(a, b);
+        case Op::min: return table_.min(a, b);
+        default: return table_.max(a, b);
+      }
+    } catch (const UserError&) {
+      return {};
+    }
+  }
+
+  std::mt19937_64 random_;
+  DimTable table_;
+  std::vector<Dim> symbols_;
+  std::array<int64_t, 4> values_{};
+};
+
+TEST(DimRules, LargeNumbersAreExactOrRefused) {
+  size_t exact = 0, refused = 0;
+  for (uint64_t seed = 0; seed < 3000; ++seed) {
+    RandomExpressions random(seed);
+    random.check(random.make(4));
+    exact += random.exact_;
+    refused += random.refused_;
+  }
+  EXPECT_GT(exact, 500u);
+  EXPECT_GT(refused, 50u);
 }
 
 }  // namespace
