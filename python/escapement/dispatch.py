@@ -94,13 +94,18 @@ def node_sqrt(node):
     return own(node) if own is not None else node.wrap_float(node.sym_float().guard_float(__file__, 0) ** 0.5)
 
 
+def node_sum(node, terms):
+    """torch.sym_sum, which Dynamo makes of the lengths of a split: `terms` are nodes, this one among them."""
+    return functools.reduce(lambda total, term: total.add(term), terms)
+
+
 def holds(predicate):
     return predicate.guard_bool(__file__, 0)
 
 
 @functools.cache
 def complete_sym_node():
-    methods = {"trunc": node_trunc, "abs": node_abs, "sym_ite": node_ite, "sym_sqrt": node_sqrt}
+    methods = {"trunc": node_trunc, "abs": node_abs, "sym_ite": node_ite, "sym_sqrt": node_sqrt, "sym_sum": node_sum}
     for name, method in methods.items():
         if not hasattr(torch._C._SymNode, name):
             setattr(torch._C._SymNode, name, method)

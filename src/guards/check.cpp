@@ -1,24 +1,8 @@
-// See check.h. Kinds is the one definition: each row has the relation's text and its test.
+// See check.h.
 #include "guards/check.h"
 
 namespace escapement {
 namespace {
-
-struct Relation {
-  std::string_view text;
-  bool (*test)(int64_t, int64_t);
-};
-
-Relation relation(Guard::Kind kind) {
-  switch (kind) {
-    case Guard::Kind::equal: return {"==", [](int64_t a, int64_t b) { return a == b; }};
-    case Guard::Kind::not_equal: return {"!=", [](int64_t a, int64_t b) { return a != b; }};
-    case Guard::Kind::less: return {"<", [](int64_t a, int64_t b) { return a < b; }};
-    case Guard::Kind::less_equal: return {"<=", [](int64_t a, int64_t b) { return a <= b; }};
-    case Guard::Kind::broadcast: return {"broadcasts to", [](int64_t a, int64_t b) { return a == b || a == 1; }};
-  }
-  return {"?", [](int64_t, int64_t) { return false; }};
-}
 
 std::string sources_of(const Trace& trace, const Guard& guard) {
   std::string text;
@@ -34,8 +18,16 @@ std::string sources_of(const Trace& trace, const Guard& guard) {
 
 }  // namespace
 
-bool holds(Guard::Kind kind, int64_t left, int64_t right) { return relation(kind).test(left, right); }
-std::string_view relation_text(Guard::Kind kind) { return relation(kind).text; }
+std::string_view relation_text(Guard::Kind kind) {
+  switch (kind) {
+    case Guard::Kind::equal: return "==";
+    case Guard::Kind::not_equal: return "!=";
+    case Guard::Kind::less: return "<";
+    case Guard::Kind::less_equal: return "<=";
+    case Guard::Kind::broadcast: return "broadcasts to";
+  }
+  return "?";
+}
 
 std::string to_string(const Trace& trace, const Guard& guard) {
   return trace.dims.to_string(guard.left) + " " + std::string(relation_text(guard.kind)) + " " +

@@ -1,4 +1,4 @@
-// What a guard means: `holds` decides it, `explain` says what was expected and seen, both from the one definition in check.cpp.
+// What a guard means: `holds` is the definition, `explain` says which guard did not hold, of what, and what was seen.
 #pragma once
 
 #include <span>
@@ -8,7 +8,16 @@
 
 namespace escapement {
 
-bool holds(Guard::Kind kind, int64_t left, int64_t right);
+inline bool holds(Guard::Kind kind, int64_t left, int64_t right) {
+  switch (kind) {
+    case Guard::Kind::equal: return left == right;
+    case Guard::Kind::not_equal: return left != right;
+    case Guard::Kind::less: return left < right;
+    case Guard::Kind::less_equal: return left <= right;
+    case Guard::Kind::broadcast: return left == right || left == 1;
+  }
+  return false;
+}
 std::string_view relation_text(Guard::Kind kind);                 // "==", "!=", "<", "<=", "broadcasts to"
 std::string to_string(const Trace& trace, const Guard& guard);    // "s0 == s1"
 

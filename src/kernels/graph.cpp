@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <utility>
 
 #include "support/error.h"
 
@@ -249,16 +250,30 @@ class GraphMaker {
   // A size that is born at run time exists only once the instruction that bears it has run.
   void depend_on_symbols(GraphNode& node, Dim d) {
     if (born_.empty() || !d) return;
+    for (const InstrId by : bearers(d)) {
+      if (by == node.instr || graph_.first[by.index] == kNoIndex) continue;
+      const uint32_t first = graph_.first[by.index];
+      if (after_of_.size() <= first) after_of_.resize(graph_.nodes.size(), kNoIndex);
+      const auto n = static_cast<uint32_t>(&node - graph_.nodes.data());
+      if (std::exchange(after_of_[first], n) == n) continue;  // a dim of this node said so already
+      for (uint32_t p = first; p < first + graph_.count[by.index]; ++p) node.after.push_back(p);
+    }
+  }
+
+  // The instructions that bear the symbols of a dim. The offsets of pieces have hundreds of symbols and are asked for again and again.
+  const std::vector<InstrId>& bearers(Dim d) {
+    const auto [known, fresh] = bearers_.try_emplace(d);
+    if (!fresh) return known->second;
     for (Symbol s : trace_.dims.symbols(d)) {
       const auto found = born_.find(s.index);
       if (found == born_.end()) continue;
       const ValueId v = found->second;
       const InstrId by = trace_[trace_.type(v).root ? trace_.type(v).root : v].definition;
-      if (!by || by == node.instr) continue;
-      const uint32_t first = graph_.first[by.index];
-      if (first == kNoIndex) continue;
-      for (uint32_t p = first; p < first + graph_.count[by.index]; ++p) node.after.push_back(p);
+      if (by) known->second.push_back(by);
     }
+    std::sort(known->second.begin(), known->second.end());
+    known->second.erase(std::unique(known->second.begin(), known->second.end()), known->second.end());
+    return known->second;
   }
 
   bool writes_operand(const Instr& instr, uint32_t k) const {
@@ -309,6 +324,8 @@ class GraphMaker {
   FuseGraph graph_;
   std::unordered_map<uint32_t, Accesses> accesses_;
   std::unordered_map<size_t, ValueId> born_;
+  std::unordered_map<Dim, std::vector<InstrId>> bearers_;
+  std::vector<uint32_t> after_of_;  // per first node of an instruction: the last node that was ordered after it
   std::vector<ValueId> items_;
   uint32_t last_effect_ = kNoIndex;
 };

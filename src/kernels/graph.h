@@ -7,6 +7,8 @@
 // are never in one kernel. A `before_write` edge (write after read) may be inside a kernel if the addresses are equal.
 #pragma once
 
+#include <unordered_map>
+
 #include "kernels/axes.h"
 #include "trace/trace.h"
 
@@ -63,6 +65,7 @@ struct FuseGraph {
   std::vector<uint32_t> first;         // per instruction: its first node, or none (views, dead code)
   std::vector<uint32_t> count;
   std::vector<bool> written;           // per storage: some instruction writes it
+  std::unordered_map<uint32_t, std::vector<Dim>> part_starts = {};  // per cat that was asked for: where each part starts along the axis
 
   const Instr& instr(const GraphNode& n) const { return trace[n.instr]; }
 };

@@ -100,12 +100,24 @@ bool view_to_operand(const Trace& trace, AxisSpace& space, const Instr& instr, A
   }
 }
 
+// Where each part of a cat starts: the sum of the parts before it, made once for all of them.
+const std::vector<Dim>& starts_of(FuseGraph& graph, const GraphNode& node) {
+  const auto [known, fresh] = graph.part_starts.try_emplace(node.instr.index);
+  if (!fresh) return known->second;
+  const Instr& cat = graph.instr(node);
+  Dim start = graph.trace.dims.constant(0);
+  for (const ValueId part : cat.operands) {
+    known->second.push_back(start);
+    start = graph.trace.dims.add(start, graph.trace.type(part).sizes[cat.attrs.axis]);
+  }
+  return known->second;
+}
+
 Place cat_place(FuseGraph& graph, const GraphNode& node, Place place) {
   DimTable& dims = graph.trace.dims;
   const Instr& instr = graph.instr(node);
   const int32_t axis = instr.attrs.axis;
-  Dim start = dims.constant(0);
-  for (uint32_t k = 0; k < node.part; ++k) start = dims.add(start, graph.trace.type(instr.operands[k]).sizes[axis]);
+  const Dim start = starts_of(graph, node)[node.part];
   place.offset = dims.add(place.offset, dims.mul(start, place.strides[axis]));
   return place;
 }

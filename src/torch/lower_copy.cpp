@@ -72,4 +72,12 @@ bool lower_fill(OpCall& call) {
   return call.done(call.build.cast(call.value("value"), dtype));
 }
 
+// An assertion about sizes that holds is a guard by now: it was read. A call on which it fails is recorded anew, and raises there as
+// eager does. Kept as a call it would be an effect, after which nothing may be checked any more.
+bool lower_assert(OpCall& call) {
+  const c10::IValue& seen = call.arg("self");
+  if (seen.isSymBool()) return seen.toSymBool().guard_bool(__FILE__, __LINE__);
+  return seen.isBool() ? seen.toBool() : seen.isInt() && seen.toInt() != 0;
+}
+
 }  // namespace escapement

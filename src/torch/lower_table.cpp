@@ -41,6 +41,8 @@ constexpr Row kRows[] = {
     {"slice", lower_slice}, {"select", lower_select}, {"narrow", lower_narrow}, {"split", lower_split}, {"split_with_sizes", lower_split},
     {"chunk", lower_chunk}, {"unbind", lower_unbind}, {"detach", lower_alias}, {"alias", lower_alias}, {"as_strided", lower_as_strided},
     {"diagonal", lower_diagonal}, {"slice_backward", lower_slice_backward}, {"select_backward", lower_select_backward},
+    // assertions about sizes
+    {"_assert_scalar", lower_assert},
     // reductions
     {"sum", lower_sum}, {"prod", lower_sum}, {"mean", lower_mean}, {"amax", lower_amax}, {"amin", lower_amax},
     {"max", lower_max}, {"min", lower_max}, {"argmax", lower_argmax}, {"argmin", lower_argmax}, {"any", lower_any}, {"all", lower_any},

@@ -347,6 +347,24 @@ bool equal_pieces(OpCall& call, ValueId v, int axis, Dim size) {
   return pieces(call, v, axis, lengths);
 }
 
+// Lengths that are not negative and sum up to the axis: what eager asks. That no piece leaves the axis follows; it is told to the
+// table, which cannot see it where there are more lengths than a sum has terms, so that no piece needs a guard of its own.
+void split_by_lengths(OpCall& call, Dim total, const std::vector<Dim>& lengths) {
+  DimTable& dims = call.table();
+  Dim sum = dims.constant(0);
+  for (const Dim length : lengths) {
+    call.tape.guard_relation(Guard::Kind::less_equal, dims.constant(0), length, true, "split sizes are not negative");
+    sum = dims.add(sum, length);
+  }
+  call.tape.guard_relation(Guard::Kind::equal, sum, total, true, "split sizes sum up to the axis");
+  if (!call.tape.live() || lengths.size() < DimTable::kMaxTerms) return;
+  Dim start = dims.constant(0);
+  for (const Dim length : lengths) {
+    start = dims.add(start, length);
+    dims.assume_range(dims.sub(total, start), {0, Range::kMax});
+  }
+}
+
 }  // namespace
 
 bool lower_split(OpCall& call) {
@@ -358,9 +376,7 @@ bool lower_split(OpCall& call) {
     if (size.isInt() || size.isSymInt()) return equal_pieces(call, v, *axis, call.dim("split_size"));
   }
   const std::vector<Dim> lengths = call.dims(call.find("split_sizes") >= 0 ? "split_sizes" : "split_size");
-  Dim sum = call.table().constant(0);
-  for (const Dim length : lengths) sum = call.table().add(sum, length);
-  call.tape.guard_relation(Guard::Kind::equal, sum, call.type(v).sizes[*axis], true, "split sizes sum up to the axis");
+  split_by_lengths(call, call.type(v).sizes[*axis], lengths);
   return pieces(call, v, *axis, lengths);
 }
 

@@ -110,7 +110,7 @@ int64_t load_integer(const void* memory, DType type) {
 
 Program::Impl::Impl(std::shared_ptr<const Compiled> given, Recording&& recording, ProgramOptions options)
     : compiled(std::move(given)), host_objects(std::move(recording.host_objects)),
-      entry(compiled->plan, std::move(recording.captured)),
+      entry(compiled->plan, std::move(recording.captured), options.drop_guard),
       executable(compiled->plan, compiled->code, torch_parallel_host(), options.threads) {
   TensorRecipes recipes(plan(), executable);
   call_of_step.assign(plan().steps.size(), 0);
@@ -252,7 +252,8 @@ Program::Outcome Program::Impl::Call::run(std::span<const Argument> arguments, s
 
 Program::Program(std::shared_ptr<const Compiled> compiled, Recording&& recording)
     : Program(std::move(compiled), std::move(recording),
-              {default_options().pack_weights, static_cast<int>(default_options().threads)}) {}
+              {default_options().pack_weights, static_cast<int>(default_options().threads),
+               static_cast<uint32_t>(default_options().drop_guard)}) {}
 Program::Program(std::shared_ptr<const Compiled> compiled, Recording&& recording, ProgramOptions options)
     : impl_(std::make_unique<Impl>(std::move(compiled), std::move(recording), options)) {}
 Program::~Program() = default;
@@ -273,6 +274,12 @@ Program::Outcome Program::run(std::span<const Argument> arguments, std::vector<c
     }
   } lease{*impl_, impl_->pool.take([&] { return std::make_unique<Impl::Call>(*impl_); })};
   return lease.call->run(arguments, outputs);
+}
+
+std::vector<std::string> Program::relations() const {
+  std::vector<std::string> lines;
+  for (const Relation& relation : impl_->entry.relations()) lines.push_back(to_string(impl_->plan().trace, relation));
+  return lines;
 }
 
 std::string Program::describe_calls() const {

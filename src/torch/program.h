@@ -18,8 +18,9 @@ namespace escapement {
 
 // One argument of a call. Borrowed for the duration of the call.
 struct Argument {
-  const at::Tensor* tensor = nullptr;  // null: an integer (or an input that the trace ignores)
+  const at::Tensor* tensor = nullptr;  // null: an integer, or something else
   int64_t integer = 0;
+  bool other = false;                  // neither: fits only an input that the trace ignores
 };
 
 // Why a call does not fit a program: for explain, and empty if it fits.
@@ -31,6 +32,7 @@ struct Miss {
 struct ProgramOptions {
   bool pack_weights = true;
   int threads = 0;                     // 0: as many as torch uses
+  uint32_t drop_guard = 0;             // for tests: see EntryChecks
 };
 
 class ESCAPEMENT_API Program {
@@ -54,6 +56,7 @@ class ESCAPEMENT_API Program {
   Outcome run(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs) const;
 
   const Compiled& compiled() const;
+  std::vector<std::string> relations() const;  // what the entry checks ask, one line each, in order
   std::string describe_calls() const;   // one line per library call: prepared form, out= or not, packed or not
 
  private:

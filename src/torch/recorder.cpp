@@ -3,6 +3,9 @@
 
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <algorithm>
+#include <map>
+
 #include "support/error.h"
 #include "torch/host_args.h"
 #include "torch/recorder_fallback.h"
@@ -128,6 +131,37 @@ Output output_of(Tape& tape, const c10::IValue& v) {
   return out;
 }
 
+// The bound that an entry guard sets on an expression: at least (low) or at most `value`.
+struct Bound {
+  Dim of;
+  bool low = true;
+  int64_t value = 0;
+};
+
+std::optional<Bound> bound_of(const DimTable& dims, const Guard& guard) {
+  if (guard.after || (guard.kind != Guard::Kind::less && guard.kind != Guard::Kind::less_equal)) return {};
+  const int64_t open = guard.kind == Guard::Kind::less ? 1 : 0;
+  const auto constant = [&](Dim side) { return dims.symbols(side).empty() ? dims.as_constant(side) : std::nullopt; };
+  if (const auto c = constant(guard.left); c && *c != Range::kMax) return Bound{guard.right, true, *c + open};
+  if (const auto c = constant(guard.right); c && *c != Range::kMin) return Bound{guard.left, false, *c - open};
+  return {};
+}
+
+// Of several bounds of one expression the strongest says all: `x[0]` to `x[499]` ask for 500 of them.
+void drop_implied_guards(Trace& trace) {
+  std::map<std::pair<Dim, bool>, int64_t> strongest;
+  for (const Guard& guard : trace.guards) {
+    const auto bound = bound_of(trace.dims, guard);
+    if (!bound) continue;
+    const auto [known, fresh] = strongest.try_emplace({bound->of, bound->low}, bound->value);
+    if (!fresh) known->second = bound->low ? std::max(known->second, bound->value) : std::min(known->second, bound->value);
+  }
+  std::erase_if(trace.guards, [&](const Guard& guard) {
+    const auto bound = bound_of(trace.dims, guard);
+    return bound && strongest.at({bound->of, bound->low}) != bound->value;
+  });
+}
+
 }  // namespace
 
 Recording Recorder::finish(std::vector<c10::IValue>& outputs) {
@@ -139,6 +173,7 @@ Recording Recorder::finish(std::vector<c10::IValue>& outputs) {
     if (tape.live()) tape.builder.output(std::move(out));
   }
   if (tape.live()) tape.note_outputs();
+  if (tape.live()) drop_implied_guards(tape.trace());
   for (c10::IValue& v : outputs) v = concrete(v);
   tape.closed = true;
   return std::move(tape.recording);

@@ -3,6 +3,8 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstdio>
 #include <thread>
@@ -18,6 +20,7 @@ struct Region::Version {
   Program program;
   double record_milliseconds;
   size_t ops;
+  Pinned pinned;
   mutable std::atomic<int64_t> hits{0};
 };
 
@@ -58,6 +61,7 @@ class ArgumentList {
     for (size_t i = 0; i < values.size(); ++i) {
       if (values[i].isTensor()) arguments_[i].tensor = &values[i].toTensor();
       else if (values[i].isInt()) arguments_[i].integer = values[i].toInt();
+      else arguments_[i].other = true;
     }
   }
   std::span<const Argument> span() const { return arguments_; }
@@ -69,6 +73,11 @@ class ArgumentList {
 bool is_recordable(const at::Tensor& tensor) {
   return tensor.defined() && tensor.layout() == at::kStrided && tensor.device().is_cpu() && !tensor.is_quantized() &&
          !tensor.is_nested() && !tensor.is_neg() && !tensor.is_conj();
+}
+
+bool same_number(const c10::IValue& a, const c10::IValue& b) {
+  if (a.isBool() || b.isBool()) return a.isBool() && b.isBool() && a.toBool() == b.toBool();
+  return b.isDouble() && std::bit_cast<int64_t>(a.toDouble()) == std::bit_cast<int64_t>(b.toDouble());
 }
 
 // Turns SizeSpecs into Dims of one recording. A symbol is made when it is first met, with the value seen there as its hint.
@@ -173,12 +182,24 @@ bool Region::has_gradient(const Values& arguments) const {
   return false;
 }
 
+Region::Pinned Region::pinned_values(const Values& arguments) {
+  Pinned found;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].isDouble() || arguments[i].isBool()) found.emplace_back(i, arguments[i]);
+  }
+  return found;
+}
+
+bool Region::pinned_hold(const Pinned& pinned, const Values& arguments) {
+  return std::all_of(pinned.begin(), pinned.end(), [&](const auto& p) { return same_number(p.second, arguments[p.first]); });
+}
+
 bool Region::run_version(const Values& arguments, Values& outputs) {
   const std::shared_ptr<const Versions> versions = std::atomic_load(&versions_);
   if (versions->empty()) return false;
   const ArgumentList list(arguments);
   for (const auto& version : *versions) {
-    if (!version->program.fits(list.span())) continue;
+    if (!version->program.fits(list.span()) || !pinned_hold(version->pinned, arguments)) continue;
     const Program::Outcome outcome = version->program.run(list.span(), outputs);
     if (outcome == Program::Outcome::done) {
       version->hits.fetch_add(1, std::memory_order_relaxed);
@@ -192,8 +213,14 @@ bool Region::run_version(const Values& arguments, Values& outputs) {
   }
   count(Stat::misses);
   const std::lock_guard lock(mutex_);
-  if (misses_.size() < 32) misses_.push_back(describe(versions->back()->program.explain_miss(list.span())));
+  if (misses_.size() < 32) misses_.push_back(why_missed(*versions->back(), arguments));
   return false;
+}
+
+std::string Region::why_missed(const Version& version, const Values& arguments) {
+  const Miss miss = version.program.explain_miss(ArgumentList(arguments).span());
+  if (miss || pinned_hold(version.pinned, arguments)) return describe(miss);
+  return "the call: expected the numbers and truth values seen when recorded, seen others";
 }
 
 std::shared_ptr<Region::Turn> Region::take_turn(Reason& refused) {
@@ -217,10 +244,13 @@ void Region::record(const Values& arguments, Values& outputs, std::shared_ptr<Tu
   turn->recorded = true;
   count(Stat::recordings);
   if (recording.refused) return note_failure(*recording.refused, recording.refused_detail);
-  if (options_.compile != "background") return build(std::move(recording), milliseconds);
+  Pinned pinned = pinned_values(arguments);
+  if (options_.compile != "background") return build(std::move(recording), std::move(pinned), milliseconds);
   auto shared = std::make_shared<Recording>(std::move(recording));
   const std::lock_guard lock(mutex_);
-  build_->threads.emplace_back([this, shared, milliseconds, turn] { build(std::move(*shared), milliseconds); });
+  build_->threads.emplace_back([this, shared, pinned = std::move(pinned), milliseconds, turn] {
+    build(std::move(*shared), pinned, milliseconds);
+  });
 }
 
 Recording Region::run_recorded(const Values& arguments, Values& outputs) {
@@ -251,15 +281,16 @@ Recording Region::run_recorded(const Values& arguments, Values& outputs) {
   return recording;
 }
 
-void Region::build(Recording recording, double record_milliseconds) {
+void Region::build(Recording recording, Pinned pinned, double record_milliseconds) {
   try {
     const Clock::time_point start = Clock::now();
     std::shared_ptr<const Compiled> compiled = compile(recording.trace, options_);
     count(Stat::compile_nanoseconds, static_cast<int64_t>(milliseconds_since(start) * 1e6));
     if (checks_follow_effects(compiled->plan)) return note_failure(Reason::data_dependent_guard, "");
     const size_t ops = recording.ops;
+    const ProgramOptions choices{options_.pack_weights, static_cast<int>(options_.threads), static_cast<uint32_t>(options_.drop_guard)};
     publish(std::shared_ptr<const Version>(
-        new Version{Program(std::move(compiled), std::move(recording)), record_milliseconds, ops, {}}));
+        new Version{Program(std::move(compiled), std::move(recording), choices), record_milliseconds, ops, std::move(pinned), {}}));
   } catch (const InternalError& error) {
     note_failure(error.reason, error.what());
   } catch (const std::exception& error) {

@@ -61,7 +61,12 @@ class ESCAPEMENT_API Region {
   std::shared_ptr<Turn> take_turn(Reason& refused);  // null: refused says why
   void record(const Values& arguments, Values& outputs, std::shared_ptr<Turn> turn);
   Recording run_recorded(const Values& arguments, Values& outputs);
-  void build(Recording recording, double record_milliseconds);
+  // Arguments by position that are numbers or truth values without a symbol: the trace holds what was seen.
+  using Pinned = std::vector<std::pair<size_t, c10::IValue>>;
+  void build(Recording recording, Pinned pinned, double record_milliseconds);
+  static Pinned pinned_values(const Values& arguments);
+  static std::string why_missed(const Version& version, const Values& arguments);
+  static bool pinned_hold(const Pinned& pinned, const Values& arguments);
   void publish(std::shared_ptr<const Version> version);
   void run_eagerly(const Values& arguments, Values& outputs, Reason why);
   void note_failure(Reason why, const std::string& detail);

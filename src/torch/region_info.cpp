@@ -62,6 +62,13 @@ void write_guards(Json& json, const Trace& trace) {
   json.close();
 }
 
+// What is asked before a version may run, in the order in which it is asked.
+void write_entry(Json& json, const Program& program) {
+  json.key("entry").open_array();
+  for (const std::string& relation : program.relations()) json.value(relation);
+  json.close();
+}
+
 void write_symbols(Json& json, const Trace& trace) {
   json.key("symbols").open_array();
   for (uint32_t i = 0; i < trace.dims.symbol_count(); ++i) {
@@ -109,6 +116,7 @@ void write_program(Json& json, const Program& program) {
   write_apart(json, compiled.plan);
   write_calls(json, compiled.plan);
   write_guards(json, compiled.plan.trace);
+  write_entry(json, program);
   write_symbols(json, compiled.plan.trace);
   write_timings(json, compiled);
   json.field("prepared", program.describe_calls());

@@ -60,7 +60,7 @@ int DimTable::Impl::compare_vars(Var a, Var b) const {
   return compare(x.b, y.b);
 }
 
-int DimTable::Impl::compare_monomials(const std::vector<Var>& a, const std::vector<Var>& b) const {
+int DimTable::Impl::compare_monomials(const Factors& a, const Factors& b) const {
   if (a.size() != b.size()) return a.size() > b.size() ? -1 : 1;
   for (size_t i = 0; i < a.size(); ++i)
     if (int order = compare_vars(a[i], b[i])) return order;
@@ -108,6 +108,7 @@ Dim DimTable::Impl::atom(AtomOp op, Dim a, Dim b) {
     if (v.op == op && v.a == a && v.b == b) return of(it->second);
   }
   const Var index = new_variable(Variable{true, {}, op, a, b, {}});
+  decidable_atoms += op < AtomOp::wide_add;
   atom_index.emplace(hash, index);
   return of(index);
 }
@@ -115,8 +116,10 @@ Dim DimTable::Impl::atom(AtomOp op, Dim a, Dim b) {
 // --- polynomials
 
 Poly DimTable::Impl::normalise(Poly terms) const {
-  std::sort(terms.begin(), terms.end(), [&](const Term& a, const Term& b) { return compare_monomials(a.vars, b.vars) < 0; });
+  const auto before = [&](const Term& a, const Term& b) { return compare_monomials(a.vars, b.vars) < 0; };
+  if (!std::is_sorted(terms.begin(), terms.end(), before)) std::sort(terms.begin(), terms.end(), before);
   Poly result;
+  result.reserve(terms.size());
   for (Term& term : terms) {
     if (!result.empty() && result.back().vars == term.vars)
       result.back().coefficient = checked_add(result.back().coefficient, term.coefficient);
@@ -156,8 +159,10 @@ std::optional<Term> DimTable::Impl::term_quotient(const Term& a, const Term& b) 
 
 Dim DimTable::Impl::add(Dim a, Dim b) {
   if (compare(b, a) < 0) std::swap(a, b);  // so that a wide sum does not depend on the order of its operands
-  Poly terms = poly(a);
-  terms.insert(terms.end(), poly(b).begin(), poly(b).end());
+  Poly terms;
+  terms.reserve(poly(a).size() + poly(b).size());
+  std::merge(poly(a).begin(), poly(a).end(), poly(b).begin(), poly(b).end(), std::back_inserter(terms),
+             [&](const Term& x, const Term& y) { return compare_monomials(x.vars, y.vars) < 0; });
   work += terms.size();
   Poly sum = normalise(std::move(terms));
   return sum.size() > kMaxTerms ? atom(AtomOp::wide_add, a, b) : intern(std::move(sum));

@@ -10,7 +10,7 @@
 // Arithmetic is checked: an overflow throws UserError, never wraps. Cost is bounded: a sum wider than kMaxTerms becomes an
 // opaque atom, and a question that the ranges cannot answer is answered "unknown", which costs the caller a guard or a
 // run-time test, never a search. Questions fill caches, so a table belongs to one thread at a time; `to_string`, `steps`,
-// `evaluate`, `symbols`, `hint` and `info` change nothing and may run on several. No symbol is assumed different from 0 or 1; who divides by an expression that may be zero
+// `evaluate`, `symbols` and `info` change nothing and may run on several. No symbol is assumed different from 0 or 1; who divides by an expression that may be zero
 // owes the guard `divisor != 0`.
 #pragma once
 

@@ -47,6 +47,7 @@ Dim DimTable::Impl::rewrite(Dim a) {
     return std::any_of(term.vars.begin(), term.vars.end(), [&](Var v) { return rewrite_variable(v) != of(v); });
   });
   if (!changes) return a;  // unchanged wide sums must not be rebuilt in another shape
+  if (const auto sum = rewrite_terms(a)) return *sum;
   Dim result = constant(0);
   for (const Term& term : poly(a)) {
     Dim product = constant(term.coefficient);
@@ -54,6 +55,20 @@ Dim DimTable::Impl::rewrite(Dim a) {
     result = add(result, product);
   }
   return result;
+}
+
+// All terms at once, where the sum stays within the cap: adding them one by one would sort the sum again for each. Empty where not.
+std::optional<Dim> DimTable::Impl::rewrite_terms(Dim a) {
+  Poly terms;
+  for (const Term& term : poly(a)) {
+    Dim product = constant(term.coefficient);
+    for (Var v : term.vars) product = mul(product, rewrite_variable(v));
+    terms.insert(terms.end(), poly(product).begin(), poly(product).end());
+    if (terms.size() > 4 * kMaxTerms) return std::nullopt;
+  }
+  Poly sum = normalise(std::move(terms));
+  if (sum.size() > kMaxTerms) return std::nullopt;
+  return intern(std::move(sum));
 }
 
 Dim DimTable::Impl::rewrite_variable(Var v) {
@@ -132,10 +147,10 @@ Dim DimTable::Impl::without_common_variables(Dim a) {
   if (terms.empty()) return a;
   Term shared{terms[0].vars, 1};
   for (const Term& term : terms) {
-    std::vector<Var> both;
+    Factors both;
     std::set_intersection(shared.vars.begin(), shared.vars.end(), term.vars.begin(), term.vars.end(), std::back_inserter(both),
                           [&](Var x, Var y) { return compare_vars(x, y) < 0; });
-    shared.vars = std::move(both);
+    shared.vars = both;
   }
   for (Term& term : terms) term = *term_quotient(term, shared);
   return intern(std::move(terms));
@@ -196,7 +211,7 @@ void DimTable::Impl::learn_zero(Dim whole, Dim a, Dim b) {
   const auto v = solvable(whole, a, b);
   if (!v) {
     zeros.push_back(without_content(whole));
-    ++epoch;
+    changed();
     return;
   }
   int64_t coefficient = 0;
@@ -209,7 +224,7 @@ void DimTable::Impl::learn_zero(Dim whole, Dim a, Dim b) {
 void DimTable::Impl::solve_for(Var v, Dim value) {
   const Range known = variable_range(v);
   solved.emplace(v, value);
-  ++epoch;
+  changed();
   add_bound(canonical(value), known);
   rekey(v);
 }
@@ -233,7 +248,7 @@ void DimTable::Impl::rekey(Var v) {
     const Variable variable = variables[atom];
     const Dim rebuilt = build(variable.op, canonical(variable.a), canonical(variable.b));
     const auto lone = lone_variable(rebuilt);
-    if (lone && variables[*lone].is_atom && !solved.contains(*lone)) solved.emplace(*lone, value), ++epoch;
+    if (lone && variables[*lone].is_atom && !solved.contains(*lone)) solved.emplace(*lone, value), changed();
   }
 }
 
@@ -251,7 +266,7 @@ void DimTable::assume_equal(Dim a, Dim b) {
   if (lone && p.constant == 0 && t.variables[*lone].is_atom && t.variables[*lone].op == AtomOp::mod) {
     const Variable v = t.variables[*lone];  // divisible: the quotient times the divisor is the whole
     t.zeros.push_back(t.without_content(t.canonical(t.sub(t.mul(t.floordiv(v.a, v.b), v.b), v.a))));
-    ++t.epoch;
+    t.changed();
   }
   t.facts.push_back(DimFact{DimFact::Kind::equal, a, b, {}});
 }

@@ -6,6 +6,7 @@
 // replaced, atoms rebuilt and decided by ranges. Results are cached until the next fact.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <functional>
@@ -28,8 +29,41 @@ struct Variable {
   Dim self;  // the variable as an expression
 };
 
+// The variables of a product, in place: polynomials of hundreds of terms are copied often, and hardly a product has three factors.
+class Factors {
+ public:
+  using value_type = Var;
+  static constexpr size_t kMax = DimTable::kMaxDegree;
+
+  Factors() = default;
+  Factors(std::initializer_list<Var> vars) {
+    for (const Var v : vars) push_back(v);
+  }
+  void push_back(Var v) {
+    ESCAPEMENT_CHECK(size_ < kMax, "a product of sizes has too many factors");
+    data_[size_++] = v;
+  }
+  void resize(size_t size) {
+    ESCAPEMENT_CHECK(size <= kMax, "a product of sizes has too many factors");
+    while (size_ < size) data_[size_++] = 0;
+    size_ = static_cast<uint32_t>(size);
+  }
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  Var operator[](size_t i) const { return data_[i]; }
+  Var* begin() { return data_; }
+  Var* end() { return data_ + size_; }
+  const Var* begin() const { return data_; }
+  const Var* end() const { return data_ + size_; }
+  friend bool operator==(const Factors& a, const Factors& b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
+
+ private:
+  uint32_t size_ = 0;
+  Var data_[kMax];
+};
+
 struct Term {
-  std::vector<Var> vars;  // ascending in variable order, with repetition; empty: the constant
+  Factors vars;  // ascending in variable order, with repetition; empty: the constant
   int64_t coefficient = 0;
   friend bool operator==(const Term&, const Term&) = default;
 };
@@ -70,7 +104,7 @@ struct DimTable::Impl {
   Var new_variable(Variable variable);
   Dim atom(AtomOp op, Dim a, Dim b);  // no simplification
   int compare_vars(Var a, Var b) const;
-  int compare_monomials(const std::vector<Var>& a, const std::vector<Var>& b) const;
+  int compare_monomials(const Factors& a, const Factors& b) const;
   int compare(Dim a, Dim b) const;    // a total order that depends on structure only
 
   Poly normalise(Poly terms) const;   // sorts and joins
@@ -100,7 +134,12 @@ struct DimTable::Impl {
   std::unordered_map<Var, Dim> solved;        // variable -> what it equals; the right sides hold no solved variable when made
   std::vector<Dim> zeros;                     // primitive forms known to be zero that no variable could be solved from
   std::unordered_map<Dim, Range> bounds;      // primitive form without constant -> range
-  uint64_t epoch = 1;                         // grows with every fact; caches of older epochs are stale
+  // Caches of older epochs are stale. A bound changes canonical forms only where it leaves a variable one value or may decide an
+  // atom; sums of hundreds of lengths have neither, and keep their forms while bounds for their pieces come in.
+  uint64_t epoch = 1, range_epoch = 1;
+  size_t decidable_atoms = 0;                 // floordiv, mod, min, max
+  void changed() { ++epoch, ++range_epoch; }
+  void bound_changed(bool pins) { ++range_epoch, epoch += pins || decidable_atoms != 0; }
   struct Cached {
     uint64_t canonical_epoch = 0, range_epoch = 0;
     Dim canonical;
@@ -120,6 +159,7 @@ struct DimTable::Impl {
   Cached& cached(Dim a);
   Dim canonical(Dim a);
   Dim rewrite(Dim a);
+  std::optional<Dim> rewrite_terms(Dim a);
   Dim rewrite_variable(Var v);
   Dim decide_atom(Dim a);
   Range range(Dim canonical_dim);
@@ -140,7 +180,15 @@ struct DimTable::Impl {
   void learn_zero(Dim canonical_dim, Dim a, Dim b);
 
   // --- values
+  struct Hint {
+    bool known = false;              // looked up already; hints never change
+    std::optional<int64_t> value;
+  };
+  std::vector<Hint> hints;           // by Dim
+  std::optional<int64_t> hint(Dim a);
+  std::optional<int64_t> hint_of(Var v);
   int64_t value(Dim a, std::span<const int64_t> symbol_values, std::unordered_map<Var, int64_t>& atoms) const;
+  static int64_t apply(AtomOp op, int64_t a, int64_t b);
   int64_t value_of(Var v, std::span<const int64_t> symbol_values, std::unordered_map<Var, int64_t>& atoms) const;
   std::string text(Dim a) const;
   std::string text(const Term& term) const;

@@ -128,7 +128,7 @@ int64_t DimTable::Impl::lower_bound(Dim a, int depth) {
 
 Range DimTable::Impl::range(Dim a) {
   if (const auto c = literal(a)) return {*c, *c};
-  if (const Cached& known = cached(a); known.range_epoch == epoch) return known.range;
+  if (const Cached& known = cached(a); known.range_epoch == range_epoch) return known.range;
   Range result = simple_range(a);
   result.low = std::max(result.low, lower_bound(a, kSplitDepth));
   try {
@@ -137,7 +137,7 @@ Range DimTable::Impl::range(Dim a) {
   } catch (const DimOverflow&) {
   }
   cached(a).range = result;
-  cached(a).range_epoch = epoch;
+  cached(a).range_epoch = range_epoch;
   return result;
 }
 
@@ -159,7 +159,7 @@ void DimTable::Impl::add_bound(Dim a, Range r) {
   const Range narrowed = intersect(found->second, scaled);
   if (narrowed == found->second) return;
   found->second = narrowed;
-  ++epoch;
+  bound_changed(narrowed.low == narrowed.high);
   if (narrowed.low > narrowed.high) throw UserError("contradictory assumptions about " + text(p.dim));
 }
 
@@ -173,7 +173,7 @@ void DimTable::assume_range(Dim a, Range r) {
     if (narrowed == known) return;
     if (narrowed.low > narrowed.high) throw UserError("contradictory assumptions about " + to_string(a));
     known = narrowed;
-    ++t.epoch;
+    t.bound_changed(narrowed.low == narrowed.high);
     t.add_bound(t.canonical(a), r);
     return;
   }

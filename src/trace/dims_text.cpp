@@ -1,6 +1,5 @@
 // Text, values and steps of expressions as written. Nothing here knows facts or changes the table, except `parse`.
 #include <algorithm>
-#include <unordered_set>
 
 #include "support/text.h"
 #include "trace/dims_impl.h"
@@ -158,24 +157,25 @@ Dim DimTable::parse(std::string_view text) {
 
 // --- values
 
+int64_t DimTable::Impl::apply(AtomOp op, int64_t a, int64_t b) {
+  switch (op) {
+    case AtomOp::floordiv: return floor_divide(a, b);
+    case AtomOp::mod: return floor_modulo(a, b);
+    case AtomOp::min: return std::min(a, b);
+    case AtomOp::max: return std::max(a, b);
+    case AtomOp::wide_add: return checked_add(a, b);
+    case AtomOp::wide_mul: return checked_mul(a, b);
+  }
+  return 0;
+}
+
 int64_t DimTable::Impl::value_of(Var v, std::span<const int64_t> symbol_values,
                                  std::unordered_map<Var, int64_t>& atoms) const {
   const Variable& variable = variables[v];
   if (!variable.is_atom) return symbol_values[variable.symbol.index];
   if (const auto found = atoms.find(v); found != atoms.end()) return found->second;
   const int64_t a = value(variable.a, symbol_values, atoms), b = value(variable.b, symbol_values, atoms);
-  const auto apply = [&] {
-    switch (variable.op) {
-      case AtomOp::floordiv: return floor_divide(a, b);
-      case AtomOp::mod: return floor_modulo(a, b);
-      case AtomOp::min: return std::min(a, b);
-      case AtomOp::max: return std::max(a, b);
-      case AtomOp::wide_add: return checked_add(a, b);
-      case AtomOp::wide_mul: return checked_mul(a, b);
-    }
-    return int64_t{0};
-  };
-  return atoms[v] = apply();
+  return atoms[v] = apply(variable.op, a, b);
 }
 
 int64_t DimTable::Impl::value(Dim a, std::span<const int64_t> symbol_values, std::unordered_map<Var, int64_t>& atoms) const {
@@ -197,29 +197,50 @@ int64_t DimTable::evaluate(Dim a, std::span<const int64_t> symbol_values) const 
   }
 }
 
-std::optional<int64_t> DimTable::hint(Dim a) const {
-  std::vector<int64_t> values(symbol_count());
-  for (Symbol s : symbols(a)) {
-    if (!info(s).hint) return std::nullopt;
-    values[s.index] = *info(s).hint;
-  }
-  try {
-    return evaluate(a, values);
-  } catch (const UserError&) {
-    return std::nullopt;  // a zero divisor or an overflow: there was no such size when recording
-  }
+// A missing hint, a zero divisor or an overflow: there was no such size when recording.
+std::optional<int64_t> DimTable::Impl::hint_of(Var v) {
+  const Variable variable = variables[v];
+  if (!variable.is_atom) return symbols[variable.symbol.index].hint;
+  const auto a = hint(variable.a), b = hint(variable.b);
+  if (!a || !b) return std::nullopt;
+  return apply(variable.op, *a, *b);
 }
+
+std::optional<int64_t> DimTable::Impl::hint(Dim a) {
+  if (hints.size() < polys.size()) hints.resize(polys.size());
+  if (hints[a.index].known) return hints[a.index].value;
+  std::optional<int64_t> sum = 0;
+  try {
+    for (const Term& term : poly(a)) {
+      int64_t product = term.coefficient;
+      for (const Var v : term.vars) {
+        const auto factor = hint_of(v);
+        if (!factor) sum.reset();
+        else product = checked_mul(product, *factor);
+      }
+      if (!sum) break;
+      sum = checked_add(*sum, product);
+    }
+  } catch (const UserError&) {
+    sum.reset();
+  }
+  hints[a.index] = {true, sum};
+  return sum;
+}
+
+std::optional<int64_t> DimTable::hint(Dim a) const { return impl_->hint(a); }
 
 std::vector<Symbol> DimTable::symbols(Dim a) const {
   std::vector<Symbol> result;
-  std::unordered_set<uint32_t> seen;
+  std::vector<bool> seen(impl_->variables.size(), false);
   std::vector<Dim> todo{a};
   while (!todo.empty()) {
     const Dim dim = todo.back();
     todo.pop_back();
     for (const Term& term : impl_->poly(dim)) {
       for (Var v : term.vars) {
-        if (!seen.insert(v).second) continue;
+        if (seen[v]) continue;
+        seen[v] = true;
         const Variable& variable = impl_->variables[v];
         if (variable.is_atom) todo.insert(todo.end(), {variable.a, variable.b});
         else result.push_back(variable.symbol);

@@ -46,6 +46,15 @@ class Rules {
   void require_less(Dim a, Dim b, const std::string& message);
   void require_less_equal(Dim a, Dim b, const std::string& message);
   void require_not_zero(Dim a, const std::string& message);
+  // The same with the message made only where the relation is not known: showing wide expressions costs more than knowing.
+  template <class Message>
+  void require_less_by(Dim a, Dim b, const Message& message) {
+    if (dims.less(a, b) != Truth::yes) require_less(a, b, message());
+  }
+  template <class Message>
+  void require_less_equal_by(Dim a, Dim b, const Message& message) {
+    if (dims.less_equal(a, b) != Truth::yes) require_less_equal(a, b, message());
+  }
   void check_axis(int64_t axis, int64_t rank) const;             // 0 <= axis < max(rank, 1)
   std::string shown(Dim dim) const;                              // the value seen when recording, else the expression
   std::string shown(std::span<const Dim> sizes) const;           // [2, 3]

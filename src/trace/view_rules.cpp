@@ -106,14 +106,16 @@ TensorType slice(Rules& rules, const TensorType& a, const Attrs& attrs) {
   const Dim size = a.sizes[attrs.axis], stride = a.strides[attrs.axis], length = attrs.sizes[0];
   const Dim one = dims.constant(1), zero = dims.constant(0);
   const Dim start = attrs.start ? attrs.start : zero, step = attrs.step ? attrs.step : one;
-  const std::string message = "slice of length " + rules.shown(length) + " from " + rules.shown(start) + " by " + rules.shown(step) +
-                              " leaves dimension " + std::to_string(attrs.axis) + " of size " + rules.shown(size);
+  const auto message = [&] {
+    return "slice of length " + rules.shown(length) + " from " + rules.shown(start) + " by " + rules.shown(step) +
+           " leaves dimension " + std::to_string(attrs.axis) + " of size " + rules.shown(size);
+  };
   rules.require_less(zero, step, "slice step must be positive");
-  rules.require_less_equal(zero, start, message);
-  rules.require_less_equal(zero, length, message);
+  rules.require_less_equal_by(zero, start, message);
+  rules.require_less_equal_by(zero, length, message);
   const Dim room = dims.sub(size, start);
   const Dim limit = dims.as_constant(step) == 1 ? room : dims.floordiv(dims.add(room, dims.sub(step, one)), step);
-  rules.require_less_equal(length, limit, message);
+  rules.require_less_equal_by(length, limit, message);
   TensorType result = a;
   result.sizes[attrs.axis] = length;
   result.strides[attrs.axis] = dims.mul(stride, step);
@@ -126,10 +128,12 @@ TensorType select(Rules& rules, const TensorType& a, const Attrs& attrs) {
   rules.check_axis(attrs.axis, a.rank());
   DimTable& dims = rules.dims;
   const Dim index = attrs.start ? attrs.start : dims.constant(0);
-  const std::string message = "select(): index " + rules.shown(index) + " out of range for tensor of size " +
-                              rules.shown(a.sizes) + " at dimension " + std::to_string(attrs.axis);
-  rules.require_less_equal(dims.constant(0), index, message);
-  rules.require_less(index, a.sizes[attrs.axis], message);
+  const auto message = [&] {
+    return "select(): index " + rules.shown(index) + " out of range for tensor of size " + rules.shown(a.sizes) + " at dimension " +
+           std::to_string(attrs.axis);
+  };
+  rules.require_less_equal_by(dims.constant(0), index, message);
+  rules.require_less_by(index, a.sizes[attrs.axis], message);
   TensorType result = a;
   result.offset = dims.add(a.offset, dims.mul(index, a.strides[attrs.axis]));
   result.sizes.erase(result.sizes.begin() + attrs.axis);

@@ -127,6 +127,84 @@ TEST(Program, SaysWhatDoesNotFit) {
   EXPECT_EQ(miss({a}).source, "the call");
 }
 
+// The quick check is compiled from the relations that explain walks one by one: they must agree about every call.
+TEST(Program, CheckAndExplainAgree) {
+  const Program program = chain_program();
+  std::vector<at::Tensor> kinds;
+  for (const int64_t m : {3, 1, 0}) {
+    const at::Tensor a = at::randn({m, 5});
+    for (const at::Tensor& t : {a, a.to(at::kDouble), a.t(), a.t().contiguous().t(), a.unsqueeze(0), a.flatten(), at::_neg_view(a), a.expand({m, 5}),
+                                a.slice(1, 0, 5, 2), a.to_sparse(), at::Tensor(), at::randn({1, 1, 1, 1, 1, m, 5})})
+      kinds.push_back(t);
+  }
+  size_t fitting = 0;
+  for (const at::Tensor& a : kinds) {
+    for (const at::Tensor& b : kinds) {
+      const Miss miss = program.explain_miss(arguments({a, b}));
+      EXPECT_EQ(program.fits(arguments({a, b})), !miss) << miss.source << " " << miss.expected << " " << miss.seen;
+      fitting += !miss;
+    }
+  }
+  EXPECT_GT(fitting, 3u);
+}
+
+// Relations that no recording of today makes: an integer that equals an expression, a layout without an order of axes.
+TEST(Program, RelationsOfHandMadeTracesAreChecked) {
+  const auto make = [](uint32_t left_out) {
+    PlanBuilder builder;
+    Trace& trace = builder.plan.trace;
+    const Dim n = builder.symbol(SymbolKind::size, input_size(0, 0));
+    Source stride = input_size(0, 0);
+    stride.kind = Source::Kind::input_stride;
+    const ValueId x = builder.value({n}, Buffer::Kind::input);
+    trace.values[x.index].type.strides = {builder.symbol(SymbolKind::stride, stride)};
+    trace.inputs.back().contiguous = false;
+    Input number;
+    number.kind = Input::Kind::integer;
+    number.dim = trace.dims.mul(n, trace.dims.constant(2));
+    number.name = "arg1";
+    trace.inputs.push_back(number);
+    return make_program(std::move(builder), {}, {true, 0, left_out});
+  };
+  const at::Tensor stepped = at::randn({8}).slice(0, 0, 8, 2), plain = at::randn({4});
+  const auto call = [](const at::Tensor& x, int64_t n) { return std::vector<Argument>{{&x, 0}, {nullptr, n}}; };
+  const Program program = make(0);
+  const std::vector<std::string> relations = program.relations();
+  EXPECT_EQ(program.explain_miss(call(plain, 8)).source, "arg0.layout");
+  EXPECT_EQ(program.explain_miss(call(stepped, 7)).source, "arg1.value");
+  for (uint32_t k = 1; k <= relations.size(); ++k) {
+    const Program without = make(k);
+    EXPECT_EQ(without.fits(call(plain, 8)), relations[k - 1] == "arg0 is not contiguous");
+    EXPECT_EQ(without.fits(call(stepped, 7)), relations[k - 1] == "arg1 == 2*s0");
+  }
+}
+
+TEST(Program, ManyWrittenInputsAreToldApartInOnePass) {
+  PlanBuilder builder;
+  const Dim n = builder.symbol(SymbolKind::size, input_size(0, 0));
+  std::vector<ValueId> values;
+  for (int i = 0; i < 6; ++i) values.push_back(builder.value({n}, Buffer::Kind::input));
+  for (int i = 0; i < 4; ++i) {
+    Instr write;
+    write.op = Op::write;
+    write.operands = {values[i], values[5]};
+    write.writes = {0};
+    write.effect = true;
+    builder.plan.trace.instrs.push_back(write);
+  }
+  const Program program = make_program(std::move(builder));
+  const at::Tensor memory = at::randn({100});
+  const auto parts = [&](std::vector<int64_t> starts) {
+    std::vector<at::Tensor> tensors;
+    for (const int64_t start : starts) tensors.push_back(memory.narrow(0, start, 7));
+    return tensors;
+  };
+  EXPECT_TRUE(program.fits(arguments(parts({70, 10, 30, 20, 50, 60}))));
+  EXPECT_TRUE(program.fits(arguments(parts({70, 10, 30, 20, 50, 53}))));   // two that are only read may overlap
+  EXPECT_FALSE(program.fits(arguments(parts({70, 10, 30, 20, 50, 13}))));
+  EXPECT_FALSE(program.fits(arguments(parts({70, 10, 30, 24, 50, 60}))));
+}
+
 TEST(Program, EightThreadsAtOnce) {
   const Program program = chain_program();
   std::vector<std::thread> threads;
