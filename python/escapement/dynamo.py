@@ -36,6 +36,7 @@ from torch._dynamo.variables import builder
 from torch._dynamo.variables.tensor import SymNodeVariable
 from torch._guards import CompileContext, TracingContext
 from torch.fx._lazy_graph_module import _LazyGraphModule
+from torch.fx.experimental import symbolic_shapes
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass as is_wrapper_subclass  # noqa: F401
 
@@ -115,7 +116,7 @@ def recipe_possible():
         return False
     return (frame[5] == "compiler_fn" and automatic == ["tx", "name", "entry", "is_unspecialized_nn_module"]
             and all(hasattr(env, name) for name in ("guards", "var_to_sources", "source_to_var"))
-            and hasattr(pgo, "auto_dynamic"))
+            and hasattr(pgo, "auto_dynamic") and hasattr(symbolic_shapes, "make_symbol"))
 
 
 def restart_possible():
@@ -276,6 +277,7 @@ def our_rules(session):
         scope.enter_context(torch._dynamo.config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True,
                                                        allow_unspec_int_on_nn_module=session.attributes))
         scope.enter_context(torch.fx.experimental._config.patch(use_duck_shape=False, backed_size_oblivious=session.oblivious))
+        scope.enter_context(sizes_may_be_zero())
         if session.host:   # a branch on an unbacked size is a graph break; nothing is traced twice for it
             scope.enter_context(torch.compiler.config.patch(unbacked_sources=",".join(session.host)))
         if session.operators:
@@ -288,9 +290,28 @@ def our_rules(session):
 
 
 @contextlib.contextmanager
+def sizes_may_be_zero():
+    """torch makes the symbol of a size positive, also where it says that the size ranges from 0: `if x.size(0)` would be decided by
+    algebra, with no guard, and be wrong for an empty tensor. Compiles are serialised by Dynamo, so the module can be changed for the
+    time of one."""
+    make = symbolic_shapes.make_symbol
+
+    def make_symbol(kind, name, **assumptions):
+        if kind is symbolic_shapes.SymT.SIZE and assumptions.get("positive"):
+            del assumptions["positive"]
+            assumptions["nonnegative"] = True
+        return make(kind, name, **assumptions)
+
+    symbolic_shapes.make_symbol = make_symbol
+    try:
+        yield
+    finally:
+        symbolic_shapes.make_symbol = make
+
+
+@contextlib.contextmanager
 def operators_break(session):
-    """An operator that would pin one of these sources is a graph break instead. Compiles are serialised by Dynamo, so the class can be
-    changed for the time of one."""
+    """An operator that would pin one of these sources is a graph break instead."""
     asked = ShapeEnv.evaluate_expr
 
     def evaluate(env, *args, **named):

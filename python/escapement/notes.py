@@ -9,6 +9,7 @@ import linecache
 import re
 import typing
 
+import sympy
 import torch
 from torch._dynamo import output_graph
 
@@ -18,7 +19,6 @@ from .ledger import Escape, Pinned, Place, size_name
 HOST_READS = ("_dynamo/variables/", "_dynamo/symbolic_convert.py")
 USER_PLACE = re.compile(r"(?P<text>.*?)(?:  # )?(?P<file>\S+):(?P<line>\d+) in (?P<name>.+)")
 TRAILING_ZEROS = re.compile(r"(\.\d+?)0{3,}\b")   # sympy writes 0.5 with fifteen digits
-SYMBOL = re.compile(r"\b[a-z]+\d+\b")
 
 
 # --- relations between sizes
@@ -71,13 +71,14 @@ def values_seen(expr, env):
 
 
 def in_words(expr, env):
-    """The expression with each symbol written as the input it comes from."""
+    """The expression with each symbol written as the input it comes from, in the order of these names."""
     if type(expr).__name__ in ("And", "Or"):
         return f" {type(expr).__name__.lower()} ".join(sorted(in_words(part, env) for part in expr.args))
-    names = {str(symbol): size_name(spelling(sources[0])) for symbol in expr.free_symbols
+    if expr.is_Relational:
+        return f"{in_words(expr.lhs, env)} {expr.rel_op} {in_words(expr.rhs, env)}"
+    names = {symbol: sympy.Symbol(size_name(spelling(sources[0])), **symbol.assumptions0) for symbol in expr.free_symbols
              if (sources := env.var_to_sources.get(symbol))}
-    text = f"{expr.lhs} {expr.rel_op} {expr.rhs}" if expr.is_Relational else str(expr)
-    return SYMBOL.sub(lambda found: names.get(found[0], found[0]), TRAILING_ZEROS.sub(r"\1", text))
+    return TRAILING_ZEROS.sub(r"\1", str(expr.xreplace(names)))
 
 
 def user_place(sloc):
@@ -130,16 +131,22 @@ def path_of(node):
 
 
 def steps_from(node, came):
-    yield size_name(spelling(node.meta["grapharg"].source))
+    """`size, getitem` and `size(0)` are two ways in which Dynamo writes one read."""
+    steps = [size_name(spelling(node.meta["grapharg"].source))]
     while (node := came[node]) is not None:
-        yield node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
+        name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
+        if name == "getitem" and steps[-1] == "size":
+            steps[-1] = f"size({node.args[1]})"
+        else:
+            steps.append(f"size({node.args[1]})" if name == "size" and len(node.args) > 1 else name)
+    return steps
 
 
 def is_user_input(node):
     argument, value = node.meta.get("grapharg"), node.meta.get("example_value")
     if getattr(argument, "source", None) is None:
         return False
-    return not isinstance(value, torch.Tensor) or is_user_tensor(argument, value)
+    return not isinstance(value, torch.Tensor) or argument.pass_arg_as_tensor or is_user_tensor(argument, value)
 
 
 # --- inputs
