@@ -202,7 +202,7 @@ def attempt(session, run, must_compile):
     if is_programs_own(failure):
         lasting = LEDGER.note_failure(session.code, session.key) >= FAILURES
         raise_eager(first_line(failure), RUN_ONLY if lasting else DEFAULT, failure)
-    if session.plan.number == 0 and isinstance(failure, (SkipFrame, dynamo_exc.Unsupported)):
+    if session.plan.number == 0 and isinstance(failure, (SkipFrame, dynamo_exc.Unsupported)) and not is_operators(failure):
         raise failure                     # Dynamo skips the function from now on; there is no version that it could keep from serving
     raise_eager(first_line(failure), RUN_ONLY, failure)
 
@@ -212,6 +212,11 @@ def may_retry(error):
     if isinstance(getattr(error, "inner_exception", None), EscapementError):
         return False
     return isinstance(error, RETRY) or not isinstance(error, (dynamo_exc.TorchDynamoException, EscapementError))
+
+
+def is_operators(failure):
+    """A higher-order operator whose parts cannot be traced: Dynamo would raise that to the user, eager may well run it."""
+    return isinstance(failure, dynamo_exc.UncapturedHigherOrderOpError)
 
 
 def is_programs_own(failure):

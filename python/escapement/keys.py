@@ -37,15 +37,15 @@ def value_key(name, value, depth):
 
 def layout_class(value):
     """How the strides follow from the sizes. Dynamo infers each stride as the product of another dim's size and stride and guards
-    on that, so the tensors which can share a version are those of one pattern. A size of 0 inside breaks the pattern of a dense
-    tensor: torch counts it as 1 there."""
+    on that, so the tensors which can share a version are those of one pattern. A size of 0 inside breaks every pattern (torch counts
+    it as 1 there), so tensors without elements are a class of their own unless they fit the dense one."""
     if value.layout != torch.strided or value.is_nested:
         return str(value.layout)
     sizes, strides = tuple(value.shape), value.stride()
     expected = 1
     for size, stride in zip(reversed(sizes), reversed(strides)):
         if stride != expected:
-            return pattern(sizes, strides)
+            return pattern(sizes, strides) if value.numel() else "empty"
         expected *= size
     return "dense"
 

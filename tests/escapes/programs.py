@@ -7,7 +7,7 @@ entries pins nothing. Marks, each with its reason where it is used:
   most=N      compiles that one function and key may take, where it is not the promised 3
   first=None  only the number of compiles and the results are checked
   fixed       the layout of the arguments is part of the program: other strides are not tried
-  raises      eager raises for some sizes, and so must we: the same class and message
+  raises      eager raises for some sizes, and so must we: the same class
 """
 
 import dataclasses
