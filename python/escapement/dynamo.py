@@ -341,7 +341,7 @@ def process_automatic_dynamic(tx, name, entry, *, is_unspecialized_nn_module=Fal
         return merged
     merged = copy.copy(merged)   # the original belongs to Dynamo's profile
     if isinstance(entry.size, tuple):
-        merged.size = dynamic_size(entry.size, merged.size, session.oblivious)
+        merged.size = dynamic_size(entry.size, merged.size, session.oblivious, session.plan.cause.kind == "size 0 or 1")
         session.degenerate |= any(n is pgo.auto_dynamic and type(now) is int and now < 2 for n, now in zip(merged.size, entry.size))
     elif entry.size is pgo.auto_dynamic and not is_unspecialized_nn_module and not is_constant(name):
         merged.scalar = pgo.auto_dynamic
@@ -356,11 +356,12 @@ def is_constant(name):
     return name.startswith("G[") or name.endswith((".start", ".stop", ".step"))
 
 
-def dynamic_size(size, seen, oblivious):
-    """Every dim dynamic, but for a 0 or 1 which has not been seen to vary (or cannot be traced obliviously)."""
+def dynamic_size(size, seen, oblivious, was_degenerate):
+    """Every dim dynamic, but for a 0 or 1 which has not been seen to vary (or cannot be traced obliviously). Where one such dim has
+    cost a compile, the others are not waited for."""
     same_rank = isinstance(seen, tuple) and len(seen) == len(size)
     varied = seen if same_rank else (None,) * len(size)
-    return tuple(n if type(n) is int and n < 2 and not (oblivious and was is pgo.auto_dynamic) else pgo.auto_dynamic
+    return tuple(n if type(n) is int and n < 2 and not (oblivious and (was_degenerate or was is pgo.auto_dynamic)) else pgo.auto_dynamic
                  for n, was in zip(size, varied))
 
 

@@ -9,7 +9,7 @@ import threading
 import typing
 import weakref
 
-from .misses import mentioned
+from .misses import is_about, mentioned
 
 COMPILES = 3  # per function and key: the first and two recompiles. The last of them is made general: see Budget.plan.
 LAST = COMPILES - 1
@@ -123,7 +123,8 @@ class Budget:
                  if any(mentioned(source, misses[0].guard) for source in escape.sources)]
         if misses[0].about not in ("size", "relation") or not asked:
             return Cause("size 0 or 1" if misses[0].about == "size" else misses[0].about)
-        asked.sort(key=lambda escape: (escape.kind == "framework", misses[0].about == "size" and "==" not in escape.relation))
+        asked.sort(key=lambda escape: (not is_about(escape.relation, misses[0].guard), escape.kind == "framework",
+                                       misses[0].about == "size" and "==" not in escape.relation))
         return Cause(asked[0].kind, asked[0])
 
     def blame(self, miss):

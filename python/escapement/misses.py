@@ -73,3 +73,8 @@ def mentioned(source, guard):
         return re.search(rf"(?<![\w.\]]){re.escape(base)}\.size\(\)\[{dim}\]", guard) is not None
     name = re.escape(LOCAL.sub(r"\1", source))
     return re.search(rf"(?<![\w.\]]){name}(?![\w.\[])", guard) is not None
+
+
+def is_about(relation, guard):
+    """Whether a relation of the ledger, in the words of a report, is this guard: L['x'].size(1) > 6 and x.size()[1] > 6."""
+    return re.sub(r"\.size\((\d+)\)", r".size()[\1]", LOCAL.sub(r"\1", relation)) == guard

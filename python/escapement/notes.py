@@ -48,8 +48,14 @@ def relation(guard, env, read, by_host, code):
     place = read.place if read is not None else user_place(guard.sloc)
     kind = read.kind if read is not None else kind_of(guard) if by_host else "framework"
     path = read.path if read is not None and read.path else tuple(map(size_name, sources[:1]))
-    direct = read.direct if read is not None else place.function == code.co_name and place.file == code.co_filename
+    direct = read.direct if read is not None else is_within(place, code)
     return Escape(str(guard.expr), in_words(guard.expr, env), sources, place, kind, values_seen(guard.expr, env), path, direct)
+
+
+def is_within(place, code):
+    """Whether the line is the function's own: many functions of a file are called `forward`."""
+    lines = [line for _, _, line in code.co_lines() if line]
+    return place.file == code.co_filename and min(lines) <= place.line <= max(lines)
 
 
 def kind_of(guard):

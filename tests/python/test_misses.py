@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from escapement.misses import look_up, mentioned, miss
+from escapement.misses import is_about, look_up, mentioned, miss
 
 VALUES = {"x": torch.zeros(3, 5), "xs": [torch.zeros(2)], "named": {"a": torch.zeros(7)}, "n": 4}
 
@@ -38,3 +38,8 @@ def test_a_source_is_found_in_a_guard_by_its_own_name_only():
     assert not mentioned("L['x']:0", "xx.size()[0] > 4") and not mentioned("L['x']:0", "a.x.size()[0] > 4")
     assert mentioned("L['xs'][0]:0", "xs[0].size()[0] == 2") and mentioned("L['n']", "n <= x.size()[0]")
     assert not mentioned("L['n']", "x.n == 3") and not mentioned("L['n']", "n.size()[0] == 3")
+
+
+def test_a_relation_is_its_guard():
+    assert is_about("L['x'].size(1) > 6", "x.size()[1] > 6") and not is_about("L['x'].size(0) > 6", "x.size()[1] > 6")
+    assert is_about("L['n'] <= L['xs'][0].size(0)", "n <= xs[0].size()[0]")
