@@ -44,7 +44,7 @@ from .errors import EscapementError
 from .keys import frame_key
 from .ledger import COMPILES, LEDGER, Compile, Plan
 from .misses import miss
-from .notes import break_log, constant_size, first_line, input_dims, is_user_tensor, new_breaks, pins, read_of, relations
+from .notes import break_log, constant_size, first_line, input_dims, is_user_tensor, new_breaks, pins, place_of, read_of, relations
 from .notes import input_names  # noqa: F401  (part of what this file offers)
 
 log = logging.getLogger("escapement")
@@ -57,7 +57,7 @@ WRAPPER_LINKS = ("_torchdynamo_orig_backend", "compiler_fn", "func")
 
 # Dynamo's words where an assert of the program fails, and where the program raises something.
 FAILED_ASSERTION, RAISED = "Assertion failed on symbolic shapes", "Observed exception"
-RUN_ONLY, DEFAULT = convert_frame.FrameAction.RUN_ONLY, convert_frame.FrameAction.DEFAULT
+RUN_ONLY, DEFAULT = (getattr(getattr(convert_frame, "FrameAction", None), name, None) for name in ("RUN_ONLY", "DEFAULT"))
 FAILURES = 3    # traces of one key that may fail by errors of the program before the function is left alone
 REFUSALS = 16   # calls beyond the budget before Dynamo is told to ask no more
 
@@ -116,7 +116,8 @@ def recipe_possible():
         return False
     return (frame[5] == "compiler_fn" and automatic == ["tx", "name", "entry", "is_unspecialized_nn_module"]
             and all(hasattr(env, name) for name in ("guards", "var_to_sources", "source_to_var"))
-            and hasattr(pgo, "auto_dynamic") and hasattr(symbolic_shapes, "make_symbol"))
+            and hasattr(pgo, "auto_dynamic") and hasattr(symbolic_shapes, "make_symbol")
+            and hasattr(convert_frame, "FrameExecStrategy") and RUN_ONLY is not None)
 
 
 def restart_possible():
@@ -133,7 +134,7 @@ def is_ours(fn):
     return False
 
 
-# --- the two wrapped functions
+# --- the wrapped functions
 
 torch_compile_frame = convert_frame.compile_frame
 torch_automatic = builder.process_automatic_dynamic
@@ -196,7 +197,7 @@ def attempt(session, run, must_compile):
                 raise
             forget_failed_trace(error)
             failure = error
-    LEDGER.note_skip(session.code, first_line(failure))
+    LEDGER.note_skip(session.code, first_line(failure) + place_of(getattr(failure, "real_stack", None)))
     if must_compile:
         raise failure
     if is_programs_own(failure):

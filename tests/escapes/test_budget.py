@@ -186,7 +186,8 @@ def test_a_function_that_cannot_be_compiled_is_reported():
         return x * len("k%d" % x.size(0))
 
     run(body, [(torch.randn(n),) for n in (5, 60, 7)])
-    assert "not compiled: " in str(everything()) and LEDGER.counters()["skipped_frames"] >= 1
+    line = body.__code__.co_firstlineno + 1
+    assert f"not compiled: Observed exception at {__file__}:{line}" in str(everything()) and LEDGER.counters()["skipped_frames"] >= 1
 
 
 CHILD = textwrap.dedent("""
