@@ -136,7 +136,7 @@ def region(gm, meta_key, values, name, code, grad=False):
     placeholders = list(gm.graph.find_nodes(op="placeholder"))
     made = core().Region(gm.forward, bindings(placeholders, meta_key), values, name, grad)
     made.set_locator(Locator(gm, dynamo.line_table(gm)))
-    LEDGER.note_region(code, made, dynamo.input_names(placeholders, meta_key))
+    LEDGER.note_region(code, made, dynamo.input_names(placeholders, meta_key), dynamo.current_version())
     return made
 
 

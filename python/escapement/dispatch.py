@@ -5,6 +5,8 @@ where nothing stands yet, so that importing this package changes nothing for any
 """
 
 import functools
+import math
+import operator
 
 import torch
 import torch._ops
@@ -13,6 +15,7 @@ from .core import core
 
 # The key the core records at. cond's own kernel rejects symbolic operands; to the recorder a branch is just a guarded read.
 RECORDER_KEY = "DeferredInit"
+FUNCTIONS = ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "log2")
 # Run as Python in training these forget to restore the random state: gradients would be silently wrong.
 CHECKPOINTS = ("tag_activation_checkpoint", "wrap_activation_checkpoint")
 
@@ -96,7 +99,32 @@ def node_sqrt(node):
 
 def node_sum(node, terms):
     """torch.sym_sum, which Dynamo makes of the lengths of a split: `terms` are nodes, this one among them."""
-    return functools.reduce(lambda total, term: total.add(term), terms)
+    return functools.reduce(lambda total, term: total.add(term), terms, node.wrap_int(0))
+
+
+def node_pos(node):
+    return node
+
+
+def node_round(node, digits=None):
+    """Of an integer itself; of a float the value is read, which the core reports as an escape."""
+    if node.is_int() and digits is None:
+        return node
+    value = round(node.guard_float(__file__, 0), digits)
+    return node.wrap_int(value) if digits is None else node.wrap_float(value)
+
+
+def node_function(function):
+    def method(node):
+        return node.wrap_float(function(node.sym_float().guard_float(__file__, 0)))
+    return method
+
+
+def node_integers(operation):
+    """Bits of two integers: both are read."""
+    def method(node, other):
+        return node.wrap_int(operation(node.guard_int(__file__, 0), other.guard_int(__file__, 0)))
+    return method
 
 
 def holds(predicate):
@@ -105,7 +133,12 @@ def holds(predicate):
 
 @functools.cache
 def complete_sym_node():
-    methods = {"trunc": node_trunc, "abs": node_abs, "sym_ite": node_ite, "sym_sqrt": node_sqrt, "sym_sum": node_sum}
+    methods = {"trunc": node_trunc, "sym_int": node_trunc, "abs": node_abs, "sym_ite": node_ite, "sym_sqrt": node_sqrt,
+               "sym_sum": node_sum, "pos": node_pos, "round": node_round}
+    methods.update((f"sym_{name}", node_function(getattr(math, name))) for name in FUNCTIONS)
+    methods.update((name, node_integers(getattr(operator, name))) for name in ("lshift", "rshift"))
+    methods.update((f"bitwise_{name}", node_integers(getattr(operator, f"{name}_"))) for name in ("and", "or"))
+    methods["bitwise_xor"] = node_integers(operator.xor)
     for name, method in methods.items():
         if not hasattr(torch._C._SymNode, name):
             setattr(torch._C._SymNode, name, method)

@@ -1,11 +1,12 @@
 """Dynamo, steered: every dim dynamic from the first compile, a budget of recompiles, then a graph break at the escape.
 
-This is the only file that knows private names of torch (they move between releases). Two functions of Dynamo are wrapped, once;
-both do nothing unless the compiler function is ours:
+With notes.py and dispatch.py the only file that knows private names of torch (they move between releases). Three functions of
+Dynamo are wrapped, once; they do nothing unless the compiler function is ours:
 
   compile_frame               holds tracing and the backend call, so configuration can be patched for exactly one compile, and a
                               compile can be tried again under other rules
   process_automatic_dynamic   the one place where a dim or a number is decided static or dynamic (parameters never reach it)
+  evaluate_expr               where host code asks a symbolic value for a number or a truth: the escapes of the ledger
 
 Sizes 0 and 1 are the hard part. "Oblivious" tracing takes neither branch of a framework test for 0 or 1, so one graph serves all
 sizes; but some programs cannot be traced so (a broadcast of 1 against n). Hence: oblivious first, and a dim that is 0 or 1 stays
@@ -18,9 +19,8 @@ import contextlib
 import copy
 import functools
 import inspect
-import linecache
+import json
 import logging
-import re
 import threading
 import time
 
@@ -28,17 +28,24 @@ import torch
 import torch._dynamo
 import torch._dynamo.config
 import torch.fx.experimental._config
-from torch._dynamo import convert_frame, output_graph, pgo
+from torch._dynamo import convert_frame, pgo
 from torch._dynamo import exc as dynamo_exc
 from torch._dynamo.backends.common import aot_autograd  # noqa: F401  (used by training.py)
+from torch._dynamo.utils import guard_failures
 from torch._dynamo.variables import builder
+from torch._dynamo.variables.tensor import SymNodeVariable
 from torch._guards import CompileContext, TracingContext
 from torch.fx._lazy_graph_module import _LazyGraphModule
+from torch.fx.experimental import symbolic_shapes
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass as is_wrapper_subclass  # noqa: F401
 
 from .errors import EscapementError
-from .ledger import LEDGER, Compile, Escape, Pinned, size_name
+from .keys import frame_key
+from .ledger import COMPILES, LEDGER, Compile, Plan
+from .misses import miss
+from .notes import break_log, constant_size, first_line, input_dims, is_user_tensor, new_breaks, pins, place_of, read_of, relations
+from .notes import input_names  # noqa: F401  (part of what this file offers)
 
 log = logging.getLogger("escapement")
 
@@ -46,12 +53,13 @@ SkipFrame = dynamo_exc.SkipFrame
 RESTART = dynamo_exc.TensorifyScalarRestartAnalysis
 RETRY = (dynamo_exc.TorchRuntimeError, dynamo_exc.InternalTorchDynamoError, dynamo_exc.BackendCompilerFailed,
          dynamo_exc.UserError)
-# A guard asked from these files comes from the user's own code; all others are questions of operators.
-HOST_READS = ("_dynamo/variables/", "_dynamo/symbolic_convert.py")
-USER_PLACE = re.compile(r"(?P<text>.*?)(?:  # )?(?P<file>\S+):(?P<line>\d+) in (?P<name>.+)")
-TRAILING_ZEROS = re.compile(r"(\.\d+?)0{3,}\b")   # sympy writes 0.5 with fifteen digits
-SYMBOL = re.compile(r"\b[a-z]+\d+\b")
 WRAPPER_LINKS = ("_torchdynamo_orig_backend", "compiler_fn", "func")
+
+# Dynamo's words where an assert of the program fails, and where the program raises something.
+FAILED_ASSERTION, RAISED = "Assertion failed on symbolic shapes", "Observed exception"
+RUN_ONLY, DEFAULT = (getattr(getattr(convert_frame, "FrameAction", None), name, None) for name in ("RUN_ONLY", "DEFAULT"))
+FAILURES = 3    # traces of one key that may fail by errors of the program before the function is left alone
+REFUSALS = 16   # calls beyond the budget before Dynamo is told to ask no more
 
 active = threading.local()   # .session: the compile of ours that this thread is in
 state = {"backend": None, "route": None}
@@ -60,10 +68,18 @@ state = {"backend": None, "route": None}
 class Session:
     """One frame being compiled for our backend."""
 
-    def __init__(self, code, key, number, spent):
-        self.code, self.key, self.number, self.spent = code, key, number, spent
-        self.oblivious = True
+    def __init__(self, code, key, plan):
+        self.code, self.key, self.plan = code, key, plan
+        self.oblivious, self.host, self.operators = True, plan.host, plan.operators
+        self.attributes = plan.cause.kind == "attribute"   # module numbers that vary become symbols, now that one has
+        self.degenerate = False  # a dim that is 0 or 1 now is a symbol
+        self.broke = len(break_log())
+        self.start()
+
+    def start(self):
+        """Forgets an attempt that came to nothing."""
         self.pending = []        # Compile notes; kept only if the compile succeeds
+        self.reads = {}          # identity of a guard -> Read
 
 
 # --- installing
@@ -77,6 +93,7 @@ def install(backend, route=None):
     if chosen == "recipe" and convert_frame.compile_frame is not compile_frame:
         convert_frame.compile_frame = compile_frame
         builder.process_automatic_dynamic = process_automatic_dynamic
+        SymNodeVariable.evaluate_expr = functools.wraps(torch_evaluate_expr)(evaluate_expr)
     level = logging.INFO if chosen == "recipe" else logging.WARNING
     log.log(level, "sizes are made dynamic by the %s route (torch %s): %s", chosen, torch.__version__, ROUTES[chosen])
     state["route"] = chosen
@@ -99,7 +116,8 @@ def recipe_possible():
         return False
     return (frame[5] == "compiler_fn" and automatic == ["tx", "name", "entry", "is_unspecialized_nn_module"]
             and all(hasattr(env, name) for name in ("guards", "var_to_sources", "source_to_var"))
-            and hasattr(pgo, "auto_dynamic"))
+            and hasattr(pgo, "auto_dynamic") and hasattr(symbolic_shapes, "make_symbol")
+            and hasattr(convert_frame, "FrameExecStrategy") and RUN_ONLY is not None)
 
 
 def restart_possible():
@@ -116,10 +134,11 @@ def is_ours(fn):
     return False
 
 
-# --- the two wrapped functions
+# --- the wrapped functions
 
 torch_compile_frame = convert_frame.compile_frame
 torch_automatic = builder.process_automatic_dynamic
+torch_evaluate_expr = SymNodeVariable.evaluate_expr
 
 
 @functools.wraps(torch_compile_frame)
@@ -128,49 +147,192 @@ def compile_frame(code, globals, locals, builtins, closure, compiler_fn, *rest, 
     # dynamic=False reaches us as this flag: the user does not want what the recipe does.
     if state["route"] != "recipe" or not torch._dynamo.config.automatic_dynamic_shapes or not is_ours(compiler_fn):
         return run()
-    key = frame_key(locals)
-    session = Session(code, key, *LEDGER.begin(code, key))
-    breaks, start = len(break_log()), time.perf_counter()
+    # Every torch.compile() of a function has versions of its own.
+    key = id(compiler_fn), frame_key(locals, closure or (), code.co_freevars)
+    misses = new_misses(code, locals)
+    plan = LEDGER.begin(code, key, misses)
+    if one_graph(rest):   # the user wants no graph break: versions beyond the budget are compiled, and counted
+        plan = Plan(plan.number, plan.cause)
+    if plan.refused:
+        refuse(code)
+    session, start = Session(code, key, plan), time.perf_counter()
     try:
-        result = attempt(session, run)
-    except (SkipFrame, dynamo_exc.Unsupported) as skipped:   # the whole frame runs eagerly for good, and torch says nothing
-        LEDGER.note_skip(code, first_line(skipped))
-        raise
+        result = attempt(session, run, one_graph(rest))
     finally:
-        LEDGER.note_break(code, new_breaks(breaks))
+        LEDGER.note_break(code, new_breaks(session.broke))
     spent = (time.perf_counter() - start) * 1e3
-    for compiled in session.pending:
-        LEDGER.note(code, key, compiled._replace(capture_ms=spent / len(session.pending)))
+    graphs = [compiled._replace(capture_ms=spent / len(session.pending), cause=plan.cause, misses=tuple(misses))
+              for compiled in session.pending]
+    LEDGER.note(code, key, CompileContext.current_compile_id().frame_compile_id, graphs)
+    write_artifact(code, graphs)
     return result
 
 
-def attempt(session, run):
-    try:
-        with our_rules(session):
-            return run()
-    except RETRY as error:
-        if isinstance(getattr(error, "inner_exception", None), EscapementError):
-            raise                     # our own complaint to the user: tracing again would only repeat it
-        forget_failed_trace(error)
-    session.oblivious = False         # a real error of the program simply happens again
-    session.pending.clear()
+def one_graph(rest):
+    return bool(rest and rest[0])
+
+
+def new_misses(code, values):
+    """Why the versions there are did not take this call: what Dynamo has just written down, read once."""
+    sentences, function = guard_failures.get(code, []), LEDGER.function(code)
+    seen = function.sentences if function.sentences <= len(sentences) else 0
+    function.sentences = len(sentences)
+    return [miss(str(sentence), values) for sentence in sentences[seen:]]
+
+
+# --- attempts
+
+def attempt(session, run, must_compile):
+    """Tries the rules in order of generality. What cannot be traced at all runs eagerly: there, what is wrong with the program
+    is said by eager's own exception."""
+    for rules in rule_sets(session):
+        try:
+            return fewer_breaks(session, run, under(session, run, rules))
+        except (SkipFrame, dynamo_exc.Unsupported) as skipped:
+            failure = skipped
+            if not session.operators:     # where nothing can be compiled before the operator, a version for these sizes is better
+                break
+        except Exception as error:
+            if not may_retry(error):
+                raise
+            forget_failed_trace(error)
+            failure = error
+    LEDGER.note_skip(session.code, first_line(failure) + place_of(getattr(failure, "real_stack", None)))
+    if must_compile:
+        raise failure
+    if is_programs_own(failure):
+        lasting = LEDGER.note_failure(session.code, session.key) >= FAILURES
+        raise_eager(first_line(failure), RUN_ONLY if lasting else DEFAULT, failure)
+    if session.plan.number == 0 and isinstance(failure, (SkipFrame, dynamo_exc.Unsupported)) and not is_operators(failure):
+        raise failure                     # Dynamo skips the function from now on; there is no version that it could keep from serving
+    raise_eager(first_line(failure), RUN_ONLY, failure)
+
+
+def may_retry(error):
+    """Our own complaint to the user would only be repeated. What is not Dynamo's own exception is a failure inside of it."""
+    if isinstance(getattr(error, "inner_exception", None), EscapementError):
+        return False
+    return isinstance(error, RETRY) or not isinstance(error, (dynamo_exc.TorchDynamoException, EscapementError))
+
+
+def is_operators(failure):
+    """A higher-order operator whose parts cannot be traced: Dynamo would raise that to the user, eager may well run it."""
+    return isinstance(failure, dynamo_exc.UncapturedHigherOrderOpError)
+
+
+def is_programs_own(failure):
+    """An exception which the program itself would raise for these inputs, as far as can be told: other inputs may be fine."""
+    return isinstance(failure, dynamo_exc.TorchRuntimeError) or first_line(failure) in (FAILED_ASSERTION, RAISED)
+
+
+def rule_sets(session):
+    """(oblivious of 0 and 1, sources that are host values, sources operators may not ask about)."""
+    plan = session.plan
+    yield True, plan.host, plan.operators
+    yield False, plan.host, plan.operators
+    if plan.host or plan.operators:
+        yield True, (), ()
+        yield False, (), ()
+
+
+def under(session, run, rules):
+    session.oblivious, session.host, session.operators = rules
+    session.start()
     with our_rules(session):
         return run()
+
+
+def fewer_breaks(session, run, result):
+    """`if size > 1 and ...` on a dim that is 1 now hands a symbol to whoever takes the answer, and some refuse it: a graph break that
+    the constant 1 does not have. A break that the budget asked for is none of these."""
+    broke = len(break_log())
+    if not session.oblivious or not session.degenerate or session.host or session.operators or broke == session.broke:
+        return result
+    first = session.pending, session.reads
+    try:
+        second = under(session, run, (False, (), ()))
+        better = len(break_log()) - broke < broke - session.broke
+    except Exception:        # whatever it is, the first attempt stands
+        better = False
+    if better:
+        session.broke = broke
+        return second
+    session.pending, session.reads = first
+    return result
+
+
+def refuse(code):
+    """The budget is spent under this key. Other keys may still be compiled, so Dynamo goes on asking, but not for ever: each
+    question costs more than the program may."""
+    raise_eager(f"the budget of {COMPILES} compiles is spent", RUN_ONLY if LEDGER.note_refusal(code) >= REFUSALS else DEFAULT)
+
+
+def raise_eager(why, action, cause=None):
+    """Has Dynamo run this call eagerly, and from now on do as `action` says: look for versions only, or compile again."""
+    try:
+        dynamo_exc.unimplemented(gb_type="escapement: this call runs eagerly", context="", explanation=why, hints=[])
+    except dynamo_exc.Unsupported as error:
+        error.frame_exec_strategy = convert_frame.FrameExecStrategy(action, DEFAULT)
+        raise error from cause
 
 
 @contextlib.contextmanager
 def our_rules(session):
     """Configuration of exactly one compile, in this thread."""
     with contextlib.ExitStack() as scope:
-        scope.enter_context(torch._dynamo.config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True))
+        scope.enter_context(torch._dynamo.config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True,
+                                                       allow_unspec_int_on_nn_module=session.attributes))
         scope.enter_context(torch.fx.experimental._config.patch(use_duck_shape=False, backed_size_oblivious=session.oblivious))
-        if session.spent:   # a branch on an unbacked size is a graph break; nothing is traced twice for it
-            scope.enter_context(torch.compiler.config.patch(unbacked_sources=",".join(session.spent)))
+        scope.enter_context(sizes_may_be_zero())
+        if session.host:   # a branch on an unbacked size is a graph break; nothing is traced twice for it
+            scope.enter_context(torch.compiler.config.patch(unbacked_sources=",".join(session.host)))
+        if session.operators:
+            scope.enter_context(operators_break(session))
         outer, active.session = getattr(active, "session", None), session
         try:
             yield
         finally:
             active.session = outer
+
+
+@contextlib.contextmanager
+def sizes_may_be_zero():
+    """torch makes the symbol of a size positive, also where it says that the size ranges from 0: `if x.size(0)` would be decided by
+    algebra, with no guard, and be wrong for an empty tensor. Compiles are serialised by Dynamo, so the module can be changed for the
+    time of one."""
+    make = symbolic_shapes.make_symbol
+
+    def make_symbol(kind, name, **assumptions):
+        if kind is symbolic_shapes.SymT.SIZE and assumptions.get("positive"):
+            del assumptions["positive"]
+            assumptions["nonnegative"] = True
+        return make(kind, name, **assumptions)
+
+    symbolic_shapes.make_symbol = make_symbol
+    try:
+        yield
+    finally:
+        symbolic_shapes.make_symbol = make
+
+
+@contextlib.contextmanager
+def operators_break(session):
+    """An operator that would pin one of these sources is a graph break instead."""
+    asked = ShapeEnv.evaluate_expr
+
+    def evaluate(env, *args, **named):
+        before = len(env.guards)
+        answer = asked(env, *args, **named)
+        if any(pins(guard, env, session.operators) for guard in env.guards[before:]):
+            dynamo_exc.unimplemented(gb_type="escapement: an operator asks for a size", context=str(env.guards[-1].expr), hints=[],
+                                     explanation="the sizes this operator compares have used up the budget of compiles")
+        return answer
+
+    ShapeEnv.evaluate_expr = evaluate
+    try:
+        yield
+    finally:
+        ShapeEnv.evaluate_expr = asked
 
 
 def process_automatic_dynamic(tx, name, entry, *, is_unspecialized_nn_module=False):
@@ -180,25 +342,40 @@ def process_automatic_dynamic(tx, name, entry, *, is_unspecialized_nn_module=Fal
         return merged
     merged = copy.copy(merged)   # the original belongs to Dynamo's profile
     if isinstance(entry.size, tuple):
-        merged.size = dynamic_size(entry.size, merged.size, session.oblivious)
-    elif entry.size is pgo.auto_dynamic and not is_unspecialized_nn_module and not is_global(name):
+        merged.size = dynamic_size(entry.size, merged.size, session.oblivious, session.plan.cause.kind == "size 0 or 1")
+        session.degenerate |= any(n is pgo.auto_dynamic and type(now) is int and now < 2 for n, now in zip(merged.size, entry.size))
+    elif entry.size is pgo.auto_dynamic and not is_unspecialized_nn_module and not is_constant(name):
         merged.scalar = pgo.auto_dynamic
     # Dynamo would keep the values seen before a dim varied for the older version; ours is one version for all of them.
     merged.excluded_sizes = merged.excluded_scalar = None
     return merged
 
 
-def is_global(name):
-    """A global number (math.pi) is a constant until it is seen to change: as an input it would cost a check at every call."""
-    return name.startswith("G[")
+def is_constant(name):
+    """A global number (math.pi) is a constant until it is seen to change: as an input it would cost a check at every call. The ends
+    of a range object are: Dynamo cannot walk over it otherwise."""
+    return name.startswith("G[") or name.endswith((".start", ".stop", ".step"))
 
 
-def dynamic_size(size, seen, oblivious):
-    """Every dim dynamic, but for a 0 or 1 which has not been seen to vary (or cannot be traced obliviously)."""
+def dynamic_size(size, seen, oblivious, was_degenerate):
+    """Every dim dynamic, but for a 0 or 1 which has not been seen to vary (or cannot be traced obliviously). Where one such dim has
+    cost a compile, the others are not waited for."""
     same_rank = isinstance(seen, tuple) and len(seen) == len(size)
     varied = seen if same_rank else (None,) * len(size)
-    return tuple(n if type(n) is int and n < 2 and not (oblivious and was is pgo.auto_dynamic) else pgo.auto_dynamic
+    return tuple(n if type(n) is int and n < 2 and not (oblivious and (was_degenerate or was is pgo.auto_dynamic)) else pgo.auto_dynamic
                  for n, was in zip(size, varied))
+
+
+def evaluate_expr(variable, output_graph=None):
+    """Host code asks for a number. What that pins is whatever guards appear meanwhile."""
+    session, env = getattr(active, "session", None), getattr(getattr(variable.sym_num, "node", None), "shape_env", None)
+    if session is None or env is None:
+        return torch_evaluate_expr(variable, output_graph)
+    before = len(env.guards)
+    value = torch_evaluate_expr(variable, output_graph)
+    for guard in env.guards[before:]:
+        session.reads[id(guard)] = read_of(variable, guard, TracingContext.extract_stack())
+    return value
 
 
 def forget_failed_trace(error):
@@ -206,47 +383,6 @@ def forget_failed_trace(error):
     failed = getattr(error, "_torch_dynamo_tracer_output", None)
     if failed is not None:
         failed._cleanup_output_graph()
-
-
-def break_log():
-    """Dynamo's list of graph breaks in this process; compiles are serialised by Dynamo, so a slice of it is one compile's."""
-    return getattr(output_graph, "graph_break_reasons", [])
-
-
-def new_breaks(before):
-    return [f"{first_line(entry.reason)}{place_of(entry.user_stack)}" for entry in break_log()[before:]]
-
-
-def place_of(stack):
-    return f" at {stack[-1].filename}:{stack[-1].lineno}" if stack else ""
-
-
-def first_line(value):
-    return (str(value).strip().splitlines() or [type(value).__name__])[0]
-
-
-# --- keys: what makes another version without counting as a recompile
-
-def frame_key(values):
-    """Rank, dtype, device and layout class of the tensors among the locals, which module, and the grad mode."""
-    parts = [part for name, value in sorted(values.items(), key=lambda item: item[0]) for part in value_key(name, value, 2)]
-    return (torch.is_grad_enabled(), *parts)
-
-
-def value_key(name, value, depth):
-    if isinstance(value, torch.Tensor):
-        return [(name, value.dim(), value.dtype, str(value.device), value.requires_grad, dense(value))]
-    if isinstance(value, torch.nn.Module):
-        return [(name, id(value))]
-    if depth and isinstance(value, dict):
-        return [part for key in value for part in value_key((name, str(key)), value[key], depth - 1)]
-    if depth and isinstance(value, (list, tuple)):
-        return [(name, len(value))] + [part for i, item in enumerate(value) for part in value_key((name, i), item, depth - 1)]
-    return []
-
-
-def dense(value):
-    return value.layout == torch.strided and not value.is_nested and value.is_contiguous()
 
 
 # --- notes taken while the backend is being called (stacks and guards are cleaned up right afterwards)
@@ -270,102 +406,34 @@ def will_retry():
 
 def note_compile(gm):
     """First thing in a backend call: escapes and constant dims of this graph."""
-    env = TracingContext.get().fake_mode.shape_env
-    dims, pinned = input_dims(gm, env)
+    env, code = TracingContext.get().fake_mode.shape_env, current_code()
     session = getattr(active, "session", None)
+    compiled = Compile(session.plan.number if session is not None else len(LEDGER.function(code).compiles), *input_dims(gm, env),
+                       *relations(env, session.reads if session is not None else {}, code))
     if session is not None:
-        session.pending.append(Compile(session.number, dims, pinned, *relations(env)))
-        return
-    code = current_code()
-    number = len(LEDGER.function(code).compiles)
-    LEDGER.note(code, None, Compile(number, dims, pinned, *relations(env)))
+        session.pending.append(compiled)
+    else:
+        LEDGER.note(code, None, compiled.number, [compiled])
 
 
-def relations(env):
-    """The guards on sizes, in two groups: those that the user's own code asked for, and those of operators."""
-    host, operators = [], []
-    for guard in env.guards:
-        asked_by_host = any(part in str(guard.sloc.framework_loc) for part in HOST_READS)
-        (host if asked_by_host else operators).append(relation(guard, env))
-    return tuple(host), tuple(operators)
+def current_version():
+    """(key, number) of the compile this thread is in."""
+    session = getattr(active, "session", None)
+    return None if session is None else (session.key, session.plan.number)
 
 
-def relation(guard, env):
-    sources = sorted({spelling(source) for symbol in guard.expr.free_symbols for source in env.var_to_sources.get(symbol, ())})
-    return Escape(str(guard.expr), in_words(guard.expr, env), user_place(guard.sloc), tuple(sources))
+def write_artifact(code, graphs):
+    """One structured artifact a compile, for TORCH_TRACE and tlparse; made only if somebody listens."""
+    def payload():
+        from .report import compile_facts
 
+        function = LEDGER.function(code)
+        return json.dumps({"function": function.name, "file": function.file, "line": function.line,
+                           "graphs": [compile_facts(function, compiled) for compiled in graphs],
+                           "graph_breaks": function.breaks, "not_compiled": function.skips}, default=str)
 
-def in_words(expr, env):
-    """The expression with each symbol written as the input it comes from."""
-    names = {str(symbol): size_name(spelling(sources[0])) for symbol in expr.free_symbols
-             if (sources := env.var_to_sources.get(symbol))}
-    text = f"{expr.lhs} {expr.rel_op} {expr.rhs}" if expr.is_Relational else str(expr)
-    return SYMBOL.sub(lambda found: names.get(found[0], found[0]), TRAILING_ZEROS.sub(r"\1", text))
-
-
-def user_place(sloc):
-    """`file:line in function: text of the line`, with the path that torch has shortened (by one letter too many) whole again."""
-    place = USER_PLACE.fullmatch(str(sloc.maybe_user_loc or first_line(sloc.framework_loc)).strip())
-    if place is None:
-        return str(sloc.maybe_user_loc)
-    file = next((path for path in list(linecache.cache) if path.endswith(place["file"])), place["file"])
-    text = place["text"].strip()
-    return f"{file}:{place['line']} in {place['name']}{': ' if text else ''}{text}"
-
-
-def input_names(nodes, key):
-    """What each placeholder is to the user: L['x'], L['x'].size(0). Graphs of AOTAutograd have only names of their own."""
-    return [input_name(node, node.meta.get(key)) for node in nodes]
-
-
-def input_name(node, value):
-    if isinstance(value, torch.SymInt):
-        return in_words(value.node.expr, value.node.shape_env)
-    source = getattr(node.meta.get("grapharg"), "source", None)
-    return source.name if source is not None else node.name
-
-
-def spelling(source):
-    """As `unbacked_sources` wants it: "L['x']:0" for a size, the bare name for an integer."""
-    base, dim = getattr(source, "base", None), getattr(source, "idx", None)
-    return source.name if base is None or dim is None else f"{base.name}:{dim}"
-
-
-def input_dims(gm, env):
-    """How many dims the user's tensors have, and those of them which are constants in the graph."""
-    count, pinned = 0, []
-    for node in gm.graph.find_nodes(op="placeholder"):
-        argument, value = node.meta.get("grapharg"), node.meta.get("example_value")
-        if not is_user_tensor(argument, value):
-            continue
-        count += value.dim()
-        pinned += [Pinned(argument.source.name, dim, constant, why_pinned(argument.source, dim, constant, env))
-                   for dim, size in enumerate(value.shape) if (constant := constant_size(size)) is not None]
-    return count, tuple(pinned)
-
-
-def is_user_tensor(argument, value):
-    """A tensor the caller can change the size of: not a parameter, not a buffer, not a number passed as a tensor."""
-    source = getattr(argument, "source", None)
-    if source is None or not isinstance(value, torch.Tensor) or getattr(argument, "pass_arg_as_tensor", False):
-        return False
-    owned = type(source).__name__ == "UnspecializedParamBufferSource" or "._buffers[" in source.name or "._parameters[" in source.name
-    return not owned and not isinstance(value, torch.nn.Parameter)
-
-
-def constant_size(size):
-    """The number, or None for a symbol. Never asks the symbol: that would pin it."""
-    if isinstance(size, int):
-        return size
-    return int(size.node.expr) if size.node.expr.is_Integer else None
-
-
-def why_pinned(source, dim, constant, env):
-    symbol = env.source_to_var.get(f"{source.name}.size()[{dim}]")
-    place = env.replacements_slocs.get(symbol) if symbol is not None else None
-    if place is not None:
-        return f"pinned at {user_place(place)}"
-    return f"it was {constant} when first seen" if constant < 2 else "static by the user's or torch's choice"
+    torch._logging.trace_structured("artifact", metadata_fn=lambda: {"name": "escapement_explain", "encoding": "json"},
+                                    payload_fn=payload)
 
 
 # --- the restart route

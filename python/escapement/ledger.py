@@ -9,7 +9,24 @@ import threading
 import typing
 import weakref
 
-COMPILES = 3  # the first compile and two recompiles: what DESIGN promises per function and key
+from .misses import is_about, mentioned
+
+COMPILES = 3  # per function and key: the first and two recompiles. The last of them is made general: see Budget.plan.
+LAST = COMPILES - 1
+
+
+class Place(typing.NamedTuple):
+    """A line of the user's program."""
+
+    file: str
+    line: int
+    function: str
+    text: str
+
+    def __str__(self):
+        if not self.line:
+            return self.file
+        return f"{self.file}:{self.line} in {self.function}{': ' if self.text else ''}{self.text}"
 
 
 class Escape(typing.NamedTuple):
@@ -17,8 +34,21 @@ class Escape(typing.NamedTuple):
 
     expr: str            # over symbols
     relation: str        # the same over the inputs, as a person writes them
-    where: str
     sources: tuple
+    place: Place
+    kind: str            # branch, exact value: asked for by host code; framework: by an operator
+    seen: tuple          # (size, number) pairs: the values that decided
+    path: tuple          # from the input to the value that was read: ("L['x']", "cat", "size", "gt")
+    direct: bool         # in the function itself, not in something it calls
+
+    @property
+    def where(self):
+        return str(self.place)
+
+    @property
+    def identity(self):
+        """The same read of the same inputs, whatever it found."""
+        return self.place, self.sources, self.kind
 
 
 class Pinned(typing.NamedTuple):
@@ -28,6 +58,16 @@ class Pinned(typing.NamedTuple):
     dim: int
     value: int
     why: str
+
+
+class Cause(typing.NamedTuple):
+    """Why a frame was compiled: `kind` is "first", "key", an escape's kind, or what the failing guard is about (misses.ABOUT)."""
+
+    kind: str
+    escape: Escape | None = None   # whose guard failed
+
+
+FIRST = Cause("first")
 
 
 class Compile(typing.NamedTuple):
@@ -40,6 +80,64 @@ class Compile(typing.NamedTuple):
     guards: tuple = ()   # of Escape: asked for by operators
     capture_ms: float = 0.0   # the frame's: tracing, and what the backend does before the first call
     key: int = 0         # which of the function's keys (rank, dtype, layout, grad mode); each has a budget of its own
+    cause: Cause = FIRST
+    misses: tuple = ()   # of Miss: why no older version took the call
+
+
+class Plan(typing.NamedTuple):
+    """How the next compile of a function under a key is to be made."""
+
+    number: int
+    cause: Cause
+    host: tuple = ()         # sources whose reads by host code become graph breaks
+    operators: tuple = ()    # sources about which operators may ask no more: their questions become graph breaks
+    refused: bool = False    # the budget is spent: old versions serve, everything else runs eagerly
+
+
+class Budget:
+    """What happened to one function under one key."""
+
+    def __init__(self):
+        self.compiled = self.failed = 0
+        self.versions = set()                               # Dynamo's numbers of this key's compiles
+        self.escapes = {}                                   # identity -> Escape, of host code and of operators
+        self.blamed = collections.defaultdict(set)          # source -> numbers of the compiles it was the reason for
+
+    def plan(self, misses, known):
+        """The last compile of the budget is the general one: what caused two recompiles, or one by a line of the function's own,
+        is not asked about any more. (A break inside a callee splits every frame on the way, so there one recompile is cheaper.)"""
+        number, own = self.compiled, [miss for miss in misses if miss.version in self.versions]
+        cause = self.cause(own) if number else Cause("key") if known else FIRST
+        for source in {source for miss in own for source in self.blame(miss)}:
+            self.blamed[source].add(number)
+        if number < LAST:
+            return Plan(number, cause)
+        host = tuple(source for source in self.blamed if self.breaks(source, ("branch", "exact value"), 2))
+        operators = tuple(source for source in self.blamed if source not in host and self.breaks(source, ("framework",), 1))
+        return Plan(number, cause, host, operators, number >= COMPILES)
+
+    def cause(self, misses):
+        if not misses:
+            return Cause("other")
+        asked = [escape for escape in self.escapes.values()
+                 if any(mentioned(source, misses[0].guard) for source in escape.sources)]
+        if misses[0].about not in ("size", "relation") or not asked:
+            return Cause("size 0 or 1" if misses[0].about == "size" else misses[0].about)
+        asked.sort(key=lambda escape: (not is_about(escape.relation, misses[0].guard), escape.kind == "framework",
+                                       misses[0].about == "size" and "==" not in escape.relation))
+        return Cause(asked[0].kind, asked[0])
+
+    def blame(self, miss):
+        return [source for escape in self.escapes.values() for source in escape.sources if mentioned(source, miss.guard)]
+
+    def breaks(self, source, kinds, recompiles):
+        asked = [escape for escape in self.escapes.values() if source in escape.sources and escape.kind in kinds]
+        direct = bool(asked) and all(escape.direct for escape in asked)
+        return direct or bool(asked) and recompiles > 1 and len(self.blamed[source]) >= recompiles
+
+    def note(self, version, compiled):
+        self.versions.add(version)
+        self.escapes.update((escape.identity, escape) for escape in (*compiled.escapes, *compiled.guards))
 
 
 class Function:
@@ -49,35 +147,30 @@ class Function:
         self.name, self.file, self.line = code.co_qualname if hasattr(code, "co_qualname") else code.co_name, \
             code.co_filename, code.co_firstlineno
         self.compiles, self.breaks, self.skips, self._regions = [], [], [], []
-        self.attempts = collections.Counter()   # key -> frames compiled under it
-        self.escaped = {}                       # key -> source -> numbers of the compiles it escaped in
+        self.budgets = {}                       # key -> Budget
         self.given_up = {}                      # key -> sources that are host values from now on
+        self.sentences = 0                      # of Dynamo's list of missed guards, how many have been read
+        self.refusals = 0                       # calls that were not compiled because the budget is spent
 
-    def begin(self, key):
-        """The number of the compile that starts, and the sources whose budget is spent."""
-        number = self.attempts[key]
-        self.attempts[key] += 1
-        seen = self.escaped.get(key, {})
-        spent = [source for source, numbers in seen.items() if number >= COMPILES and len(numbers) >= COMPILES]
-        if spent:
-            self.given_up[key] = spent
-        return number, spent
+    def budget(self, key):
+        return self.budgets.setdefault(key, Budget())
 
-    def escape(self, key, number, escapes):
-        seen = self.escaped.setdefault(key, {})
-        for escape in escapes:
-            for source in escape.sources:
-                seen.setdefault(source, set()).add(number)
+    def begin(self, key, misses):
+        plan = self.budget(key).plan(misses, bool(self.compiles))
+        if plan.host or plan.operators:
+            self.given_up[key] = (*plan.host, *plan.operators)
+        return plan
 
-    def add_region(self, region, inputs):
-        self._regions.append((reference(region), tuple(inputs)))
+    def add_region(self, region, inputs, version):
+        self._regions.append((reference(region), tuple(inputs), version))
 
     def regions(self):
-        return [region for region, _ in self.regions_and_inputs()]
+        return [region for region, _, _ in self.regions_and_inputs()]
 
     def regions_and_inputs(self):
-        """The regions that are alive, each with what its inputs are called."""
-        return [(region, inputs) for region, inputs in ((read(), inputs) for read, inputs in self._regions) if region is not None]
+        """The regions that are alive, each with what its inputs are called and the (key, number) of its compile, if known."""
+        return [(region, inputs, version) for region, inputs, version
+                in ((read(), inputs, version) for read, inputs, version in self._regions) if region is not None]
 
 
 def size_name(source):
@@ -111,15 +204,33 @@ class Ledger:
                     del self._functions[identity]
         return forget
 
-    def begin(self, code, key):
+    def begin(self, code, key, misses):
         with self._lock:
-            return self.function(code).begin(key)
+            return self.function(code).begin(key, misses)
 
-    def note(self, code, key, compiled):
+    def note(self, code, key, version, graphs):
+        """A compile that succeeded: a `Compile` for each graph handed to the backend (none is a frame without tensors)."""
         with self._lock:
             function = self.function(code)
-            function.compiles.append(compiled._replace(key=list(function.attempts).index(key) if key in function.attempts else 0))
-            function.escape(key, compiled.number, compiled.escapes)
+            budget = function.budget(key)
+            budget.compiled += 1
+            budget.versions.add(version)
+            number = list(function.budgets).index(key)
+            for compiled in graphs:
+                function.compiles.append(compiled._replace(key=number))
+                budget.note(version, compiled)
+
+    def note_failure(self, code, key):
+        """How many compiles have failed so far under this key."""
+        with self._lock:
+            budget = self.function(code).budget(key)
+            budget.failed += 1
+            return budget.failed
+
+    def note_refusal(self, code):
+        with self._lock:
+            self.function(code).refusals += 1
+            return self.function(code).refusals
 
     def note_break(self, code, reasons):
         with self._lock:
@@ -131,9 +242,9 @@ class Ledger:
             self.function(code).skips.append(reason)
             self.skips += 1
 
-    def note_region(self, code, region, inputs=()):
+    def note_region(self, code, region, inputs=(), version=None):
         with self._lock:
-            self.function(code).add_region(region, inputs)
+            self.function(code).add_region(region, inputs, version)
 
     def fallback(self, reason):
         with self._lock:
@@ -152,9 +263,11 @@ class Ledger:
             "capture_ms": round(sum(compiled.capture_ms for compiled in compiles), 1),
             "input_dims": sum(compiled.dims for compiled in compiles),
             "specialised_dims": sum(len(compiled.pinned) for compiled in compiles),
+            "causes": dict(collections.Counter(compiled.cause.kind for compiled in compiles)),
             "escapes": sum(len(compiled.escapes) for compiled in compiles),
             "graph_breaks": self.breaks,
             "skipped_frames": self.skips,
+            "refused_calls": sum(function.refusals for function in functions),
             "fallbacks": dict(self.fallbacks),
         }
 

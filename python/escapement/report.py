@@ -14,6 +14,7 @@ import re
 import torch
 
 from .ledger import COMPILES, LEDGER, size_name
+from .misses import LOCAL
 
 # How the core writes where a symbol comes from: an argument by its number, then what of it.
 ARGUMENT = re.compile(r"arg(\d+)((?:\.\w+(?:\[\d+\])?)?)")
@@ -66,7 +67,7 @@ def activity():
 
 def work_done(function):
     """Changes when the function is compiled, skipped, or one of its regions runs."""
-    return len(function.compiles), len(function.skips), len(function.breaks), tuple(map(runs, function.regions()))
+    return len(function.compiles), len(function.skips), len(function.breaks), function.refusals, tuple(map(runs, function.regions()))
 
 
 def runs(region):
@@ -89,18 +90,22 @@ def function_facts(function):
         "name": function.name,
         "where": f"{os.path.basename(function.file)}:{function.line}",
         "budget": COMPILES,
-        "compiles": [compile_facts(compiled) for compiled in function.compiles],
+        "compiles": [compile_facts(function, compiled) for compiled in function.compiles],
+        "escapes": [escape_facts(function, escapes) for escapes in by_identity(function)],
         "given_up": sorted({source for sources in function.given_up.values() for source in sources}),
         "graph_breaks": list(function.breaks),
         "skipped": list(function.skips),
-        "regions": [{**region.info(), "inputs": list(inputs)} for region, inputs in function.regions_and_inputs()],
+        "refused_calls": function.refusals,
+        "regions": [{**region.info(), "inputs": list(inputs)} for region, inputs, _ in function.regions_and_inputs()],
     }
 
 
-def compile_facts(compiled):
+def compile_facts(function, compiled):
     return {
         "number": compiled.number,
         "key": compiled.key,
+        "cause": cause_facts(compiled.cause),
+        "misses": [miss._asdict() for miss in compiled.misses],
         "capture_ms": compiled.capture_ms,
         "input_dims": compiled.dims,
         "specialised": [pinned._asdict() for pinned in compiled.pinned],
@@ -109,8 +114,62 @@ def compile_facts(compiled):
     }
 
 
+def cause_facts(cause):
+    return {"kind": cause.kind, "relation": cause.escape.relation if cause.escape else None,
+            "where": cause.escape.where if cause.escape else None}
+
+
 def relation_facts(escape):
-    return {**escape._asdict(), "sources": list(escape.sources)}
+    return {"expr": escape.expr, "relation": escape.relation, "where": escape.where, "file": escape.place.file,
+            "line": escape.place.line, "function": escape.place.function, "text": escape.place.text, "kind": escape.kind,
+            "seen": dict(escape.seen), "path": list(escape.path), "sources": list(escape.sources), "fix": fix(escape)}
+
+
+def by_identity(function):
+    """The escapes of all compiles; one read that found another value each time is one escape."""
+    groups = {}
+    for compiled in function.compiles:
+        for escape in compiled.escapes:
+            groups.setdefault(escape.identity, []).append(escape)
+    return list(groups.values())
+
+
+def escape_facts(function, escapes):
+    """One escape over all compiles, with what it cost: the compiles it was the reason for, and all that they brought with them."""
+    caused = [compiled for compiled in function.compiles
+              if compiled.cause.escape is not None and compiled.cause.escape.identity == escapes[0].identity]
+    versions = {(compiled.key, compiled.number) for compiled in caused}
+    infos = [region.info() for region, _, version in function.regions_and_inputs() if compile_of(function, version) in versions]
+    milliseconds = sum(compiled.capture_ms for compiled in caused) + sum(map(core_milliseconds, infos))
+    return {**relation_facts(escapes[0]), "relations": list(dict.fromkeys(escape.relation for escape in escapes)),
+            "cost": {"compiles": len(versions), "recordings": sum(info.get("recordings", 0) for info in infos), "ms": milliseconds}}
+
+
+def compile_of(function, version):
+    return (list(function.budgets).index(version[0]), version[1]) if version is not None else None
+
+
+def core_milliseconds(info):
+    return sum(value for version in versions(info) for _, value in timing_facts(version))
+
+
+def fix(escape):
+    """The cheapest change of the program (or of the call) after which this does not cost a compile."""
+    return FIXES[escape.kind].format(sizes=" and ".join(map(spoken, escape.sources)) or "the value", relation=spoken(escape.relation))
+
+
+FIXES = {
+    "branch": "if it always holds, say so: torch._check({relation}); if both sides are needed, torch.where or torch.cond keep them in "
+              "one program",
+    "exact value": "hand {sizes} to torch operations only (arange, new_zeros, reshape, repeat take it as a symbol); if it never changes, "
+                   "torch._dynamo.mark_static says so",
+    "framework": "call with sizes for which it holds, or say so: torch._check({relation})",
+}
+
+
+def spoken(text):
+    """L['x']:0 and L['x'].size(0) as the program writes it: x.size(0)."""
+    return LOCAL.sub(r"\1", size_name(text))
 
 
 # --- text
@@ -119,12 +178,16 @@ def function_lines(facts):
     yield f"function {facts['name']} ({facts['where']})"
     for compiled in facts["compiles"]:
         yield from indent(compile_lines(compiled, facts["budget"]))
+    for escape in facts["escapes"]:
+        yield from indent(escape_lines(escape))
     for source in facts["given_up"]:
         yield f"  host value from now on: {size_name(source)} (the budget of {facts['budget']} compiles is spent)"
     for reason in facts["graph_breaks"]:
         yield f"  graph break: {reason}"
     for reason in facts["skipped"]:
         yield f"  not compiled: {reason}"
+    if facts["refused_calls"]:
+        yield f"  run eagerly: {facts['refused_calls']} calls that no version takes (the budget of {facts['budget']} compiles is spent)"
     for info in facts["regions"]:
         yield from indent(region_lines(info))
 
@@ -135,6 +198,8 @@ def compile_lines(compiled, budget):
     ordinal = f"{number} of {budget}" if number <= budget else f"{number} (after the budget)"
     key = f" for another rank, dtype, layout or grad mode (key {compiled['key'] + 1})" if compiled["key"] else ""
     yield f"compile {ordinal}{key}: {dynamic} of {compiled['input_dims']} input dims are dynamic"
+    for miss in compiled["misses"]:
+        yield f"  because version {miss['version']} expected {miss['expected'] or miss['guard']}, seen {miss['seen'] or 'another'}"
     for pinned in compiled["specialised"]:
         yield f"  specialised: {pinned['source']}.size({pinned['dim']}) == {pinned['value']}: {short_path(pinned['why'])}"
     for escape in compiled["escapes"]:
@@ -142,6 +207,15 @@ def compile_lines(compiled, budget):
         yield f"  escape: {escape['relation']} at {short_path(escape['where'])}, from {sources}"
     for guard in compiled["guards"]:
         yield f"  guard: {guard['relation']} at {short_path(guard['where'])}"
+
+
+def escape_lines(escape):
+    """What the escapes of single compiles have in common."""
+    cost, seen = escape["cost"], ", ".join(f"{name} = {value}" for name, value in escape["seen"].items())
+    yield f"{escape['kind']} at {short_path(escape['where'])}"
+    yield f"  path: {' -> '.join(escape['path'])}; first seen: {seen}"
+    yield f"  cost: {cost['compiles']} compiles, {cost['recordings']} recordings"
+    yield f"  fix: {escape['fix']}"
 
 
 def region_lines(info):
@@ -231,6 +305,8 @@ def indent(lines):
 def timing_lines(facts):
     for compiled in facts["compiles"]:
         yield f"{facts['name']} compile {compiled['number'] + 1}: capture by Dynamo {compiled['capture_ms']:.1f} ms"
+    for escape in facts["escapes"]:
+        yield f"{facts['name']} {escape['kind']} at line {escape['line']}: cost {escape['cost']['ms']:.1f} ms"
     for info in facts["regions"]:
         for i, version in enumerate(versions(info)):
             for name, value in timing_facts(version):
