@@ -31,12 +31,14 @@ import torch.fx.experimental._config
 from torch._dynamo import convert_frame, output_graph, pgo
 from torch._dynamo import exc as dynamo_exc
 from torch._dynamo.backends.common import aot_autograd  # noqa: F401  (used by training.py)
+from torch._dynamo.types import FrameAction, FrameExecStrategy
 from torch._dynamo.variables import builder
 from torch._guards import CompileContext, TracingContext
 from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass as is_wrapper_subclass  # noqa: F401
 
+from . import steer_dims
 from .errors import EscapementError
 from .ledger import LEDGER, Compile, Escape, Pinned, size_name
 
@@ -64,6 +66,7 @@ class Session:
         self.code, self.key, self.number, self.spent = code, key, number, spent
         self.oblivious = True
         self.pending = []        # Compile notes; kept only if the compile succeeds
+        self.declared = None     # steer_dims.Declared: what escapement.compile(dims=...) says about this frame
 
 
 # --- installing
@@ -108,12 +111,16 @@ def restart_possible():
 
 
 def is_ours(fn):
+    return any(wrapper is state["backend"] for wrapper in wrappers(fn))
+
+
+def wrappers(fn):
     """torch.compile wraps the backend several times; each wrapper keeps the next under one of a few names."""
     for _ in range(8):
-        if fn is None or fn is state["backend"]:
-            return fn is not None
+        if fn is None:
+            return
+        yield fn
         fn = next((found for link in WRAPPER_LINKS if (found := getattr(fn, link, None)) is not None), None)
-    return False
 
 
 # --- the two wrapped functions
@@ -128,18 +135,26 @@ def compile_frame(code, globals, locals, builtins, closure, compiler_fn, *rest, 
     # dynamic=False reaches us as this flag: the user does not want what the recipe does.
     if state["route"] != "recipe" or not torch._dynamo.config.automatic_dynamic_shapes or not is_ours(compiler_fn):
         return run()
-    key = frame_key(locals)
+    declared = steer_dims.declared(compiler_fn, code, locals)
+    key = frame_key(locals) + steer_dims.key(declared)
     session = Session(code, key, *LEDGER.begin(code, key))
+    session.declared = declared
     breaks, start = len(break_log()), time.perf_counter()
     try:
         result = attempt(session, run)
     except (SkipFrame, dynamo_exc.Unsupported) as skipped:   # the whole frame runs eagerly for good, and torch says nothing
         LEDGER.note_skip(code, first_line(skipped))
         raise
+    except dynamo_exc.TorchRuntimeError as refused:          # an operator refuses these sizes, or its fake kernel is wrong
+        if rest[0] or asks_strict(compiler_fn):              # one graph or nothing
+            raise
+        LEDGER.fallback("refused_in_trace")
+        raise eager_this_time() from refused
     finally:
         LEDGER.note_break(code, new_breaks(breaks))
     spent = (time.perf_counter() - start) * 1e3
     for compiled in session.pending:
+        steer_dims.learn(declared, code, compiled.declared)
         LEDGER.note(code, key, compiled._replace(capture_ms=spent / len(session.pending)))
     return result
 
@@ -156,6 +171,21 @@ def attempt(session, run):
     session.pending.clear()
     with our_rules(session):
         return run()
+
+
+def eager_this_time():
+    """Has Dynamo run this frame eagerly, once: so a mistake in the program's input raises eager's own exception, at its own line.
+    Nothing of the frame has run yet, and nothing is remembered about its code."""
+    error = dynamo_exc.UserError(dynamo_exc.UserErrorType.INVALID_INPUT, REFUSED)
+    error.frame_exec_strategy = FrameExecStrategy(FrameAction.DEFAULT, FrameAction.DEFAULT)
+    return error
+
+
+REFUSED = "escapement: an operator refuses these sizes while tracing; this call runs eagerly"
+
+
+def asks_strict(compiler_fn):
+    return any((getattr(fn, "kwargs", None) or {}).get("options", {}).get("strict", False) for fn in wrappers(compiler_fn))
 
 
 @contextlib.contextmanager
@@ -180,7 +210,10 @@ def process_automatic_dynamic(tx, name, entry, *, is_unspecialized_nn_module=Fal
         return merged
     merged = copy.copy(merged)   # the original belongs to Dynamo's profile
     if isinstance(entry.size, tuple):
-        merged.size = dynamic_size(entry.size, merged.size, session.oblivious)
+        usual = dynamic_size(entry.size, merged.size, session.oblivious)
+        merged.size = steer_dims.sizes(session, tx, name, entry.size, usual, merged.size)
+    elif steer_dims.is_declared(session, name):
+        merged.scalar = steer_dims.scalar(session, name, entry.scalar, merged.scalar)
     elif entry.size is pgo.auto_dynamic and not is_unspecialized_nn_module and not is_global(name):
         merged.scalar = pgo.auto_dynamic
     # Dynamo would keep the values seen before a dim varied for the older version; ours is one version for all of them.
@@ -274,11 +307,19 @@ def note_compile(gm):
     dims, pinned = input_dims(gm, env)
     session = getattr(active, "session", None)
     if session is not None:
-        session.pending.append(Compile(session.number, dims, pinned, *relations(env)))
+        session.pending.append(Compile(session.number, dims, pinned, *relations(env), declared=steer_dims.hold(session, env)))
         return
     code = current_code()
     number = len(LEDGER.function(code).compiles)
     LEDGER.note(code, None, Compile(number, dims, pinned, *relations(env)))
+
+
+def note_again():
+    """After more questions were asked about the sizes of the same graph: do the declared dims still hold?"""
+    session = getattr(active, "session", None)
+    if session is not None and session.pending:
+        env = TracingContext.get().fake_mode.shape_env
+        session.pending[-1] = session.pending[-1]._replace(declared=steer_dims.hold(session, env))
 
 
 def relations(env):

@@ -1,0 +1,345 @@
+"""A contract: the spec of one compiled function, held against its calls and against its program.
+
+At a call every leaf is read and tested (`check`), in one flat loop without any test for what the spec does not say. At a compile
+the front end tells which inputs of the frame are the call's arguments (`names_in`), and which relations between sizes the program
+relies on; `Findings` decides what they mean for the declared dims:
+
+  joined     an unnamed dim that must equal an expression of named ones has their name and range from now on
+  broken     a named dim that is one constant, equals another name, or decides a branch: DimError, with line and reason
+  narrowed   an operator (not the program) tests a named dim: another version serves the rest of the range, and it is reported
+
+A size of 0 or 1 that could only be traced as itself is no breach: that version serves this size, another one serves the rest.
+"""
+
+import inspect
+import itertools
+import threading
+import typing
+
+import torch
+
+from .dims import LARGEST, Hint, Leaf, Linear, Rank, declared_text, place_name, range_text, read_spec
+from .errors import DimError
+from .option_values import near
+
+calls = threading.local()    # .current: the Call this thread is in
+numbers = itertools.count(1)
+ABSENT = object()
+
+
+class Call(typing.NamedTuple):
+    contract: object
+    args: tuple
+    kwargs: dict
+
+
+class Contract:
+    """What was declared about one compiled function. Two of them on one function are two budgets and two sets of versions."""
+
+    def __init__(self, target, spec=None, strict=False):
+        self.number, self.strict = next(numbers), strict
+        self.parameters = parameters_of(target)
+        self.code = getattr(inspect.unwrap(getattr(target, "__func__", target)), "__code__", None)
+        rest = [name for name, parameter in self.parameters.items() if parameter.kind is parameter.VAR_KEYWORD]
+        self.leaves = read_spec(flat(spec or {}, rest), [name for name in self.parameters if name not in rest], bool(rest))
+        self.readers = {name: reader(name, self.parameters) for name in {leaf.argument: None for leaf in self.leaves}}
+        self.places = places(self.leaves, self.readers)
+        self.learned = []        # (code, facts) of each program that was compiled
+        self.arguments = {}      # what a call looks like: kind_of each argument
+
+    def check(self, args, kwargs):
+        """Raises DimError unless the call is as declared."""
+        known, derived = {}, []
+        for read, path, checks in self.places:
+            value = read(args, kwargs)
+            if path:
+                value = follow(value, path)
+            if value is None or value is ABSENT:
+                continue
+            sizes = value.shape if isinstance(value, torch.Tensor) else value
+            for leaf, axis, low, high, name in checks:
+                size = size_of(sizes, axis, leaf)
+                if not low <= size <= high:
+                    raise out_of_range(leaf, size)
+                if name is None:
+                    continue
+                if name is DERIVED:
+                    derived.append((leaf, size))
+                elif known.setdefault(name, (size, leaf))[0] != size:
+                    raise DimError(f"{leaf} is {size}, but it is declared as {name}, which is {known[name][0]} by {known[name][1]}")
+        if derived:
+            settle(derived, known)
+
+
+DERIVED = object()   # in place of a name: the leaf is an expression
+
+
+def parameters_of(target):
+    try:
+        return dict(inspect.signature(target).parameters)
+    except (TypeError, ValueError):
+        raise DimError(f"the arguments of {target!r} cannot be read, so dims cannot be declared for it") from None
+
+
+def flat(spec, rest):
+    """What is said about the dict of **kwargs, as if said about its entries."""
+    if not isinstance(spec, dict) or not any(name in spec for name in rest):
+        return spec
+    return {**{name: said for name, said in spec.items() if name not in rest},
+            **{key: said for name in rest for key, said in spec.get(name, {}).items()}}
+
+
+def reader(name, parameters):
+    """A function of (args, kwargs) that gives the argument, or ABSENT."""
+    parameter = parameters.get(name)
+    if parameter is None:                       # one of **kwargs
+        return lambda args, kwargs: kwargs.get(name, ABSENT)
+    positional = [key for key, other in parameters.items() if other.kind in (other.POSITIONAL_ONLY, other.POSITIONAL_OR_KEYWORD)]
+    if parameter.kind is parameter.VAR_POSITIONAL:
+        return lambda args, kwargs, start=len(positional): args[start:]
+    default = ABSENT if parameter.default is parameter.empty else parameter.default
+    if parameter.kind is parameter.KEYWORD_ONLY:
+        return lambda args, kwargs: kwargs.get(name, default)
+    position = positional.index(name)
+    return lambda args, kwargs: args[position] if position < len(args) else kwargs.get(name, default)
+
+
+def places(leaves, readers):
+    """The leaves that a call can violate, grouped by the value they look at."""
+    groups = {}
+    for leaf in leaves:
+        if isinstance(leaf.dim, Hint) and (leaf.dim.low, leaf.dim.high) == (0, LARGEST):
+            continue
+        axis = RANK if isinstance(leaf.dim, Rank) else leaf.axis
+        name = getattr(leaf.dim, "name", DERIVED if isinstance(leaf.dim, Linear) else None)
+        groups.setdefault((leaf.argument, leaf.path), []).append((leaf, axis, *bounds(leaf.dim), name))
+    return tuple((readers[argument], path, tuple(checks)) for (argument, path), checks in groups.items())
+
+
+RANK = "rank"        # in place of an axis: how many there are
+
+
+def bounds(dim):
+    if isinstance(dim, Rank):
+        return dim.axes, dim.axes
+    return (dim, dim) if type(dim) is int else (dim.low, dim.high)
+
+
+def out_of_range(leaf, size):
+    if isinstance(leaf.dim, Rank):
+        return DimError(f"{leaf} has {size} dims or entries, but dims lists {leaf.dim.axes} for it")
+    return DimError(f"{leaf} is {size}, but it is declared as {declared_text(leaf.dim)}")
+
+
+def follow(value, path):
+    for depth, key in enumerate(path):
+        if value is None or value is ABSENT:
+            return None
+        try:
+            value = value[key]
+        except (KeyError, IndexError, TypeError):
+            raise DimError(f"dims names {place_name('', path[:depth + 1])} of an argument, but there is no {key!r}"
+                           f"{near(str(key), map(str, value)) if isinstance(value, dict) else ''}") from None
+    return value
+
+
+def size_of(sizes, axis, leaf):
+    try:
+        size = sizes if axis is None else len(sizes) if axis is RANK else sizes[axis]
+    except (IndexError, KeyError, TypeError):
+        raise DimError(f"dims names {leaf}, but {leaf.owner} {shape_text(sizes)}") from None
+    if isinstance(size, (int, torch.SymInt)) and type(size) is not bool:
+        return size
+    raise DimError(f"dims declares {leaf} as {declared_text(leaf.dim)}, but it {shape_text(size)}")
+
+
+def shape_text(value):
+    if isinstance(value, torch.Size):
+        return f"has {len(value)} dims"
+    return f"has {len(value)} entries" if isinstance(value, (list, tuple)) else f"is of type {type(value).__name__}"
+
+
+def settle(derived, known):
+    """Derived dims against the named ones. An expression with one name that no leaf gave is solved for it."""
+    waiting = derived
+    while waiting:
+        later = [item for item in waiting if not settled(*item, known)]
+        if len(later) == len(waiting):
+            return                  # too many unknown names: any of their values would do
+        waiting = later
+
+
+def settled(leaf, size, known):
+    unknown = [(dim, factor) for dim, factor in leaf.dim.terms if dim.name not in known]
+    given = sum(factor * known[dim.name][0] for dim, factor in leaf.dim.terms if dim.name in known) + leaf.dim.constant
+    if len(unknown) > 1:
+        return False
+    if not unknown:
+        if given != size:
+            raise DimError(f"{leaf} is {size}, but it is declared as {leaf.dim!r}, which is {given} because {because(leaf, known)}")
+        return True
+    (dim, factor), = unknown
+    if (size - given) % factor or not dim.low <= (size - given) // factor <= dim.high:
+        raise DimError(f"{leaf} is {size}, but it is declared as {leaf.dim!r}, which no {declared_text(dim)} gives")
+    known[dim.name] = ((size - given) // factor, leaf)
+    return True
+
+
+def because(leaf, known):
+    return ", ".join(f"{dim.name} is {known[dim.name][0]} by {known[dim.name][1]}" for dim, _ in leaf.dim.terms)
+
+
+# --- at a compile
+
+class Input(typing.NamedTuple):
+    """A tensor or integer of the frame that is one of the call's."""
+
+    argument: str
+    path: tuple
+    value: object
+    dims: dict           # axis, or None for an integer -> what was declared
+
+    def key(self, axis):
+        return self.argument, self.path, axis
+
+    def place(self, axis):
+        return str(Leaf(self.argument, self.path, axis, None))
+
+
+def current_contract():
+    call = getattr(calls, "current", None)
+    return call.contract if call is not None else None
+
+
+def frame_inputs(code, frame_locals):
+    """The call's own tensors among a frame's locals, by the names that Dynamo gives to them; integers in the function's own frame.
+
+    Tensors are recognised by identity, so that the frames after a graph break and the callers that torch puts around a module
+    find them too. The same number may be anything, so integers are not.
+    """
+    call = getattr(calls, "current", None)
+    if call is None:
+        return {}
+    given = dict(call_values(call))
+    call.contract.arguments = {name: kind_of(value) for name, value in arguments_of(call)}
+    inputs = {id(value): made for place, value in given.items()
+              if isinstance(value, torch.Tensor) and (made := input_at(call.contract, place, value))}
+    found = {source: inputs[id(value)] for source, value in frame_values(frame_locals) if id(value) in inputs}
+    if code is call.contract.code:
+        found.update({place_name(f"L[{argument!r}]", path): input_at(call.contract, (argument, path), value)
+                      for (argument, path), value in given.items() if type(value) is int})
+    return found
+
+
+def call_values(call):
+    """((argument, path), value) of every tensor and integer of the call."""
+    for name, value in arguments_of(call):
+        yield from walk((name, ()), value)
+
+
+def arguments_of(call):
+    parameters = call.contract.parameters
+    named = [name for name, parameter in parameters.items() if parameter.kind is not parameter.VAR_KEYWORD]
+    for name in dict.fromkeys(named + list(call.kwargs)):
+        value = reader(name, parameters)(call.args, call.kwargs)
+        if value is not ABSENT:
+            yield name, value
+
+
+def frame_values(frame_locals):
+    for name, value in frame_locals.items():
+        for (argument, path), found in walk((name, ()), value):
+            yield place_name(f"L[{argument!r}]", path), found
+
+
+def walk(place, value, depth=6):
+    if isinstance(value, torch.Tensor) or type(value) is int:
+        yield place, value
+    elif depth and isinstance(value, (dict, list, tuple)):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from walk((place[0], place[1] + (key,)), item, depth - 1)
+
+
+def input_at(contract, place, value):
+    """What the spec says about this value; a list of integers may be declared through its own place or through its entries."""
+    rank = value.dim() if isinstance(value, torch.Tensor) else 0
+    dims = {None if leaf.axis is None else leaf.axis % max(rank, 1): leaf.dim for leaf in contract.leaves
+            if (leaf.argument, leaf.path) == place and not isinstance(leaf.dim, Rank)}
+    if type(value) is int and place[1]:
+        entry = (place[0], place[1][:-1], place[1][-1])
+        dims.update({None: leaf.dim for leaf in contract.leaves if (leaf.argument, leaf.path, leaf.axis) == entry})
+    return Input(*place, value, dims)
+
+
+class DimFact(typing.NamedTuple):
+    """What became of one dim of the call in one program: a line of explain(), and what learned_dims() knows."""
+
+    place: str
+    declared: str
+    outcome: object      # Linear (a named dim or an expression of such), Hint (dynamic, with its range), int (a constant)
+    why: str
+    key: tuple           # argument, path, axis
+    said: bool           # the spec speaks of it, or it was joined to one that is named
+
+    def __str__(self):
+        declared = f" although it is declared as {self.declared}" if type(self.outcome) is int and self.declared else ""
+        return f"{self.place} is {outcome_text(self.outcome)}{declared}{', ' if self.why else ''}{self.why}"
+
+
+def outcome_text(outcome):
+    if isinstance(outcome, Hint):
+        return f"dynamic{range_text(outcome.low, outcome.high, ', ')}"
+    return declared_text(outcome)
+
+
+def hold(contract, findings, outcome_of):
+    """The facts about the call's dims; DimError where the program does not keep to what was declared."""
+    broken = findings.broken + (findings.narrowed if contract.strict else [])
+    if broken:
+        raise DimError(findings.complaint(*broken[0]))
+    for size in findings.sizes:
+        if size.symbol is None and isinstance(size.dim, Linear) and size.value > 1 and size.dim.low != size.dim.high:
+            raise DimError(f"{size.place} is declared as {declared_text(size.dim)}, but the program holds for {size.value} only: "
+                           f"{size.why}")
+    return tuple(fact(size, findings, outcome_of(size)) for size in findings.sizes)
+
+
+def fact(size, findings, outcome):
+    """`outcome`: the constant, or the range the program serves."""
+    named = findings.what_is(size.symbol) if size.symbol is not None else None
+    joined = findings.joined.get(size.symbol)
+    why = f"joined by: {joined}" if joined is not None else size.why if type(outcome) is int else narrowed(size, findings)
+    declared = "" if size.dim is None else declared_text(size.dim)
+    return DimFact(size.place, declared, outcome if named is None else named, why, size.key, size.dim is not None or joined is not None)
+
+
+def narrowed(size, findings):
+    """What this version relies on about the size; another version serves the other side."""
+    names = {dim.name for dim, _ in size.dim.terms} if isinstance(size.dim, Linear) else ()
+    tests = [str(relation) for relation, found in findings.narrowed if any(str(symbol) in names for symbol in found.free_symbols)]
+    tests += [str(relation) for relation in findings.relations if relation.expr.free_symbols == {size.symbol} and not names]
+    return f"this version relies on {', and '.join(dict.fromkeys(tests))}" if tests else ""
+
+
+def shaped_like(arguments, of):
+    """The structure of a call with `of(key)` for each axis of each tensor, and None for what has no dims."""
+    return {name: filled((name, ()), kind, of) for name, kind in arguments.items()}
+
+
+def filled(place, kind, of):
+    if type(kind) is int:
+        return {axis: of((*place, axis)) for axis in range(kind)}
+    if isinstance(kind, dict):
+        return {key: filled((place[0], place[1] + (key,)), item, of) for key, item in kind.items()}
+    if isinstance(kind, list):
+        return [filled((place[0], place[1] + (i,)), item, of) for i, item in enumerate(kind)]
+    return None
+
+
+def kind_of(value):
+    """A tensor as its number of axes, containers as themselves, anything else as None."""
+    if isinstance(value, torch.Tensor):
+        return value.dim()
+    if isinstance(value, dict):
+        return {key: kind_of(item) for key, item in value.items()}
+    return [kind_of(item) for item in value] if isinstance(value, (list, tuple)) else None
