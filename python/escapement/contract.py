@@ -6,7 +6,8 @@ relies on; `Findings` decides what they mean for the declared dims:
 
   joined     an unnamed dim that must equal an expression of named ones has their name and range from now on
   broken     a named dim that is one constant, equals another name, or decides a branch: DimError, with line and reason
-  narrowed   an operator (not the program) tests a named dim: another version serves the rest of the range, and it is reported
+  narrowed   an operator (not the program) tests a named dim: another version serves the rest of the range. It is reported, and
+             with the option `strict` it is an error too
 
 A size of 0 or 1 that could only be traced as itself is no breach: that version serves this size, another one serves the rest.
 """
@@ -18,7 +19,7 @@ import typing
 
 import torch
 
-from .dims import LARGEST, Hint, Leaf, Linear, Rank, declared_text, place_name, range_text, read_spec
+from .dims import LARGEST, Dim, Hint, Leaf, Linear, Rank, declared_text, place_name, range_text, read_spec
 from .errors import DimError
 from .option_values import near
 
@@ -60,7 +61,7 @@ class Contract:
             for leaf, axis, low, high, name in checks:
                 size = size_of(sizes, axis, leaf)
                 if not low <= size <= high:
-                    raise out_of_range(leaf, size)
+                    raise out_of_range(leaf, size, value)
                 if name is None:
                     continue
                 if name is DERIVED:
@@ -125,10 +126,11 @@ def bounds(dim):
     return (dim, dim) if type(dim) is int else (dim.low, dim.high)
 
 
-def out_of_range(leaf, size):
+def out_of_range(leaf, size, value):
     if isinstance(leaf.dim, Rank):
-        return DimError(f"{leaf} has {size} dims or entries, but dims lists {leaf.dim.axes} for it")
-    return DimError(f"{leaf} is {size}, but it is declared as {declared_text(leaf.dim)}")
+        return DimError(f"{leaf} {shape_text(getattr(value, 'shape', value))}, but dims lists {leaf.dim.axes} for it")
+    place = leaf if leaf.axis is None or isinstance(value, torch.Tensor) else place_name(leaf.argument, leaf.path + (leaf.axis,))
+    return DimError(f"{place} is {size}, but it is declared as {declared_text(leaf.dim)}")
 
 
 def follow(value, path):
@@ -222,8 +224,11 @@ def frame_inputs(code, frame_locals):
         return {}
     given = dict(call_values(call))
     call.contract.arguments = {name: kind_of(value) for name, value in arguments_of(call)}
-    inputs = {id(value): made for place, value in given.items()
-              if isinstance(value, torch.Tensor) and (made := input_at(call.contract, place, value))}
+    inputs = {}
+    for place, value in given.items():
+        if isinstance(value, torch.Tensor):   # passed twice, it is what is said about either
+            made, other = input_at(call.contract, place, value), inputs.get(id(value))
+            inputs[id(value)] = made if other is None else other._replace(dims={**made.dims, **other.dims})
     found = {source: inputs[id(value)] for source, value in frame_values(frame_locals) if id(value) in inputs}
     if code is call.contract.code:
         found.update({place_name(f"L[{argument!r}]", path): input_at(call.contract, (argument, path), value)
@@ -282,8 +287,7 @@ class DimFact(typing.NamedTuple):
     said: bool           # the spec speaks of it, or it was joined to one that is named
 
     def __str__(self):
-        declared = f" although it is declared as {self.declared}" if type(self.outcome) is int and self.declared else ""
-        return f"{self.place} is {outcome_text(self.outcome)}{declared}{', ' if self.why else ''}{self.why}"
+        return f"{self.place} is {outcome_text(self.outcome)}{', ' if self.why else ''}{self.why}"
 
 
 def outcome_text(outcome):
@@ -292,11 +296,11 @@ def outcome_text(outcome):
     return declared_text(outcome)
 
 
-def hold(contract, findings, outcome_of):
+def hold(contract, findings, constants, outcome_of):
     """The facts about the call's dims; DimError where the program does not keep to what was declared."""
     broken = findings.broken + (findings.narrowed if contract.strict else [])
-    if broken:
-        raise DimError(findings.complaint(*broken[0]))
+    if broken:   # all of them at once: nobody wants to meet them one by one
+        raise DimError("\n".join(dict.fromkeys([findings.complaint(*breach) for breach in broken] + list(constants))))
     for size in findings.sizes:
         if size.symbol is None and isinstance(size.dim, Linear) and size.value > 1 and size.dim.low != size.dim.high:
             raise DimError(f"{size.place} is declared as {declared_text(size.dim)}, but the program holds for {size.value} only: "
@@ -308,9 +312,18 @@ def fact(size, findings, outcome):
     """`outcome`: the constant, or the range the program serves."""
     named = findings.what_is(size.symbol) if size.symbol is not None else None
     joined = findings.joined.get(size.symbol)
-    why = f"joined by: {joined}" if joined is not None else size.why if type(outcome) is int else narrowed(size, findings)
     declared = "" if size.dim is None else declared_text(size.dim)
+    why = f"joined by: {joined}" if joined is not None else constant_because(size, declared) if type(outcome) is int else \
+        narrowed(size, findings)
     return DimFact(size.place, declared, outcome if named is None else named, why, size.key, size.dim is not None or joined is not None)
+
+
+def constant_because(size, declared):
+    if size.dim == Dim.STATIC_FIRST and not size.pinned:
+        return f"{declared}: no other size was seen"
+    if type(size.dim) is int or size.dim == Dim.STATIC:
+        return "as declared"
+    return f"although it is declared as {declared}: {size.why}" if declared else size.why
 
 
 def narrowed(size, findings):

@@ -38,7 +38,7 @@ from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass as is_wrapper_subclass  # noqa: F401
 
-from . import steer_dims
+from . import attributes, steer_dims
 from .errors import EscapementError
 from .ledger import LEDGER, Compile, Escape, Pinned, size_name
 
@@ -307,7 +307,9 @@ def note_compile(gm):
     dims, pinned = input_dims(gm, env)
     session = getattr(active, "session", None)
     if session is not None:
-        session.pending.append(Compile(session.number, dims, pinned, *relations(env), declared=steer_dims.hold(session, env)))
+        needed = constants(gm, env)
+        session.pending.append(Compile(session.number, dims, pinned, *relations(env), constants=needed,
+                                       declared=steer_dims.hold(session, env, needed)))
         return
     code = current_code()
     number = len(LEDGER.function(code).compiles)
@@ -319,7 +321,13 @@ def note_again():
     session = getattr(active, "session", None)
     if session is not None and session.pending:
         env = TracingContext.get().fake_mode.shape_env
-        session.pending[-1] = session.pending[-1]._replace(declared=steer_dims.hold(session, env))
+        last = session.pending[-1]
+        session.pending[-1] = last._replace(declared=steer_dims.hold(session, env, last.constants))
+
+
+def constants(gm, env):
+    """The operators whose schema takes an integer as a constant only, where the program gave one of its sizes or integers."""
+    return tuple(constant.text(in_words(constant.integer.meta["example_value"].node._expr, env)) for constant in attributes.constants(gm))
 
 
 def relations(env):

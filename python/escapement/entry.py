@@ -1,7 +1,8 @@
 """escapement.compile: torch.compile with our backend, and a contract about dims that is checked at every call.
 
 What it returns is what torch.compile returns (a function for a function, an OptimizedModule for a module), so everything that
-works on those does here. Inside another compiled function the outer one's rules hold, as with torch.compile.
+works on those does here. So does this: another compiled function that calls it takes its program over and looks past everything
+that was said to the inner compile, options and contract alike. Dims are declared on the outermost function.
 """
 
 import functools
@@ -58,8 +59,6 @@ def checked(compiled, contract):
     def call(*args, **kwargs):
         if check is not None:
             check(args, kwargs)
-        if torch.compiler.is_compiling():
-            return compiled(*args, **kwargs)
         outer = getattr(calls, "current", None)
         calls.current = Call(contract, args, kwargs)
         try:

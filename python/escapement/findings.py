@@ -3,8 +3,8 @@
 Named dims are variables. A symbol of a declared size is its expression of these variables; equalities then give expressions to
 further symbols (`joined`). A relation that holds for every value of the declared ranges is nothing; of the others:
 
-  broken     asked by the program's own code, or an equation that pins a variable or ties two: the contract cannot hold
-  narrowed   an inequality or divisibility that only an operator asked for: this version serves a part of the range
+  broken     between named dims only, and asked by the program's own code, or an equation that pins one or ties two
+  narrowed   an inequality or divisibility that only an operator asked for, or a branch on a named dim against another one
 """
 
 import itertools
@@ -26,6 +26,7 @@ class Size(typing.NamedTuple):
     symbol: object       # the sympy symbol it was traced as, or None for a constant
     value: int
     why: str             # why it is a constant, where it is one
+    pinned: bool = False    # by the program, not by how it was to start
 
 
 class Relation(typing.NamedTuple):
@@ -83,10 +84,10 @@ class Findings:
         named = found.free_symbols & set(self.ranges)
         if not named or self.always(found):
             return
-        only_named = named == found.free_symbols
-        if relation.host or only_named and equation(found):
+        only_named = named == found.free_symbols   # else a dim without a contract gives way, whatever the named ones are
+        if only_named and (relation.host or equation(found)):
             self.broken.append((relation, found))
-        elif only_named:
+        elif only_named or relation.host:
             self.narrowed.append((relation, found))
 
     def always(self, relation):
@@ -114,7 +115,7 @@ class Findings:
                           and any(dim.name in names for dim, _ in size.dim.terms))
         ranges = ", ".join(declared_text(self.variables[name]) for name in names)
         if not equation(found):
-            fault = f"the program depends on {spelled(found)}"
+            fault = f"the program depends on {spelled(found) if set(names) == set(map(str, found.free_symbols)) else relation.text}"
             remedy = "declare a range in which that never changes, or Dim.AUTO to allow a version for each case"
         elif len(names) > 1:
             fault = f"in the program {' and '.join(names)} are tied: {spelled(found)}"

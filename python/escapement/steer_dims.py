@@ -119,15 +119,16 @@ def interval(low, high):
 
 # --- what became of it
 
-def hold(session, env):
-    """The facts about this frame's dims; DimError where the program breaks the contract."""
+def hold(session, env, constants):
+    """The facts about this frame's dims; DimError where the program breaks the contract. `constants`: texts of all operators that
+    need one of its integers as a constant, which the complaint lists."""
     found = session.declared
     if found is None:
         return ()
     if found.output is not None:
         found.output.export_constraints = None   # torch would make guards of its own from them
     findings = Findings(list(traced_sizes(found, env)), list(relied_on(env)), proven)
-    return contracts.hold(found.contract, findings, lambda size: outcome(size, env))
+    return contracts.hold(found.contract, findings, constants, lambda size: outcome(size, env))
 
 
 def traced_sizes(found, env):
@@ -138,15 +139,16 @@ def traced_sizes(found, env):
             spelled = f"{name}.size()[{axis}]" if tensor else name
             axis = axis if tensor else None
             symbol = env.source_to_var.get(spelled)
-            constant = symbol is None or env.replace(symbol).is_Integer
-            yield Size(given.place(axis), given.key(axis), given.dims.get(axis), symbol, size, why(symbol, size, env) if constant else "")
+            pinned = symbol is not None and env.replace(symbol).is_Integer
+            reason = why_constant(symbol, size, env) if pinned or symbol is None else ""
+            yield Size(given.place(axis), given.key(axis), given.dims.get(axis), symbol, size, reason, pinned)
 
 
-def why(symbol, size, env):
-    place = env.replacements_slocs.get(symbol) if symbol is not None else None
+def why_constant(symbol, size, env):
+    place = env.replacements_slocs.get(symbol)
     if place is not None:
         return f"pinned at {dynamo.user_place(place)}"
-    return f"it was {size} when first seen" if size < 2 else "static by choice"
+    return f"it was {size} when first seen" if size < 2 else "static by torch's choice"
 
 
 def relied_on(env):
