@@ -26,7 +26,8 @@ class Constant(typing.NamedTuple):
 def constants(gm):
     """In the order of the program."""
     return [Constant(name_of(node), argument, value, node_place(node)) for node in gm.graph.nodes
-            if node.op in ("call_function", "call_method") for argument, value in refused(node)]
+            if node.op in ("call_function", "call_method") for argument, value in refused(node)
+            if value.meta["example_value"].node.expr.is_Integer]   # pinned: the tracer agrees
 
 
 def refused(node):
@@ -44,8 +45,8 @@ def name_of(node):
 
 
 def schemas_of(node):
-    """Of the ATen operator of that name, which is what torch's own functions and methods call. None for Python's arithmetic."""
-    if getattr(node.target, "__module__", None) == "_operator":
+    """Of the ATen operator of that name, which is what torch's functions and methods call. Arithmetic and types have none."""
+    if getattr(node.target, "__module__", None) == "_operator" or isinstance(node.target, type):
         return []
     packet = getattr(torch.ops.aten, name_of(node), None)
     return [getattr(packet, overload)._schema for overload in packet.overloads()] if packet is not None else []

@@ -49,27 +49,41 @@ class Contract:
         self.arguments = {}      # what a call looks like: kind_of each argument
 
     def check(self, args, kwargs):
-        """Raises DimError unless the call is as declared."""
+        """Raises DimError unless the call is as declared. Runs at every call: what it does for a tensor is one loop of few steps."""
         known, derived = {}, []
-        for read, path, checks in self.places:
+        for read, path, rank, checks in self.places:
             value = read(args, kwargs)
             if path:
                 value = follow(value, path)
             if value is None or value is ABSENT:
                 continue
-            sizes = value.shape if isinstance(value, torch.Tensor) else value
+            tensor = isinstance(value, torch.Tensor)
+            sizes = value.shape if tensor else value
+            if rank is not None:
+                check_rank(rank, sizes)
             for leaf, axis, low, high, name in checks:
-                size = size_of(sizes, axis, leaf)
+                try:
+                    size = sizes[axis] if tensor else size_of(sizes, axis, leaf)
+                except (IndexError, TypeError):
+                    raise unfit(leaf, sizes) from None
                 if not low <= size <= high:
-                    raise out_of_range(leaf, size, value)
+                    raise out_of_range(leaf, size, tensor)
                 if name is None:
                     continue
                 if name is DERIVED:
                     derived.append((leaf, size))
-                elif known.setdefault(name, (size, leaf))[0] != size:
-                    raise DimError(f"{leaf} is {size}, but it is declared as {name}, which is {known[name][0]} by {known[name][1]}")
+                elif known.setdefault(name, size) != size:
+                    raise DimError(f"{leaf} is {size}, but it is declared as {name}, which is {known[name]} by "
+                                   f"{self.origin(name, args, kwargs)}")
         if derived:
-            settle(derived, known)
+            settle(derived, known, lambda name: self.origin(name, args, kwargs))
+
+    def origin(self, name, args, kwargs):
+        """The first leaf of this call that says what a named dim is; else the expression it was solved from."""
+        given = [leaf for read, path, _, checks in self.places if is_there(follow(read(args, kwargs), path))
+                 for leaf, *_ in checks if isinstance(leaf.dim, Linear)]
+        return next((leaf for leaf in given if getattr(leaf.dim, "name", None) == name),
+                    next((leaf for leaf in given if name in [dim.name for dim, _ in leaf.dim.terms]), None))
 
 
 DERIVED = object()   # in place of a name: the leaf is an expression
@@ -106,30 +120,28 @@ def reader(name, parameters):
 
 
 def places(leaves, readers):
-    """The leaves that a call can violate, grouped by the value they look at."""
+    """What a call can violate, grouped by the value it looks at: (reader, path, the leaf that says the rank, checks)."""
     groups = {}
     for leaf in leaves:
         if isinstance(leaf.dim, Hint) and (leaf.dim.low, leaf.dim.high) == (0, LARGEST):
             continue
-        axis = RANK if isinstance(leaf.dim, Rank) else leaf.axis
-        name = getattr(leaf.dim, "name", DERIVED if isinstance(leaf.dim, Linear) else None)
-        groups.setdefault((leaf.argument, leaf.path), []).append((leaf, axis, *bounds(leaf.dim), name))
-    return tuple((readers[argument], path, tuple(checks)) for (argument, path), checks in groups.items())
+        ranks, checks = groups.setdefault((leaf.argument, leaf.path), ([None], []))
+        if isinstance(leaf.dim, Rank):
+            ranks[0] = leaf
+        else:
+            low, high = (leaf.dim, leaf.dim) if type(leaf.dim) is int else (leaf.dim.low, leaf.dim.high)
+            name = getattr(leaf.dim, "name", DERIVED if isinstance(leaf.dim, Linear) else None)
+            checks.append((leaf, leaf.axis, low, high, name))
+    return tuple((readers[argument], path, ranks[0], tuple(checks)) for (argument, path), (ranks, checks) in groups.items())
 
 
-RANK = "rank"        # in place of an axis: how many there are
+def check_rank(leaf, sizes):
+    if not isinstance(sizes, (list, tuple)) or len(sizes) != leaf.dim.axes:
+        raise DimError(f"{leaf} {shape_text(sizes)}, but dims lists {leaf.dim.axes} for it")
 
 
-def bounds(dim):
-    if isinstance(dim, Rank):
-        return dim.axes, dim.axes
-    return (dim, dim) if type(dim) is int else (dim.low, dim.high)
-
-
-def out_of_range(leaf, size, value):
-    if isinstance(leaf.dim, Rank):
-        return DimError(f"{leaf} {shape_text(getattr(value, 'shape', value))}, but dims lists {leaf.dim.axes} for it")
-    place = leaf if leaf.axis is None or isinstance(value, torch.Tensor) else place_name(leaf.argument, leaf.path + (leaf.axis,))
+def out_of_range(leaf, size, tensor):
+    place = leaf if leaf.axis is None or tensor else place_name(leaf.argument, leaf.path + (leaf.axis,))
     return DimError(f"{place} is {size}, but it is declared as {declared_text(leaf.dim)}")
 
 
@@ -145,14 +157,20 @@ def follow(value, path):
     return value
 
 
-def size_of(sizes, axis, leaf):
-    try:
-        size = sizes if axis is None else len(sizes) if axis is RANK else sizes[axis]
-    except (IndexError, KeyError, TypeError):
-        raise DimError(f"dims names {leaf}, but {leaf.owner} {shape_text(sizes)}") from None
-    if isinstance(size, (int, torch.SymInt)) and type(size) is not bool:
+def size_of(value, axis, leaf):
+    """The integer that a leaf means where its place holds no tensor: the value itself, or an entry of a list."""
+    size = value if axis is None else value[axis]
+    if isinstance(size, int) and type(size) is not bool:
         return size
-    raise DimError(f"dims declares {leaf} as {declared_text(leaf.dim)}, but it {shape_text(size)}")
+    raise unfit(leaf, value)
+
+
+def unfit(leaf, value):
+    return DimError(f"dims declares {leaf} as {declared_text(leaf.dim)}, but {leaf.owner} {shape_text(value)}")
+
+
+def is_there(value):
+    return value is not None and value is not ABSENT
 
 
 def shape_text(value):
@@ -161,34 +179,31 @@ def shape_text(value):
     return f"has {len(value)} entries" if isinstance(value, (list, tuple)) else f"is of type {type(value).__name__}"
 
 
-def settle(derived, known):
+def settle(derived, known, origin):
     """Derived dims against the named ones. An expression with one name that no leaf gave is solved for it."""
     waiting = derived
     while waiting:
-        later = [item for item in waiting if not settled(*item, known)]
+        later = [item for item in waiting if not settled(*item, known, origin)]
         if len(later) == len(waiting):
             return                  # too many unknown names: any of their values would do
         waiting = later
 
 
-def settled(leaf, size, known):
+def settled(leaf, size, known, origin):
     unknown = [(dim, factor) for dim, factor in leaf.dim.terms if dim.name not in known]
-    given = sum(factor * known[dim.name][0] for dim, factor in leaf.dim.terms if dim.name in known) + leaf.dim.constant
+    given = sum(factor * known[dim.name] for dim, factor in leaf.dim.terms if dim.name in known) + leaf.dim.constant
     if len(unknown) > 1:
         return False
     if not unknown:
         if given != size:
-            raise DimError(f"{leaf} is {size}, but it is declared as {leaf.dim!r}, which is {given} because {because(leaf, known)}")
+            because = ", ".join(f"{dim.name} is {known[dim.name]} by {origin(dim.name)}" for dim, _ in leaf.dim.terms)
+            raise DimError(f"{leaf} is {size}, but it is declared as {leaf.dim!r}, which is {given} because {because}")
         return True
     (dim, factor), = unknown
     if (size - given) % factor or not dim.low <= (size - given) // factor <= dim.high:
         raise DimError(f"{leaf} is {size}, but it is declared as {leaf.dim!r}, which no {declared_text(dim)} gives")
-    known[dim.name] = ((size - given) // factor, leaf)
+    known[dim.name] = (size - given) // factor
     return True
-
-
-def because(leaf, known):
-    return ", ".join(f"{dim.name} is {known[dim.name][0]} by {known[dim.name][1]}" for dim, _ in leaf.dim.terms)
 
 
 # --- at a compile
