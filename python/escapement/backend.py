@@ -27,6 +27,7 @@ REASONS = {
     "internal_error": "internal error of the compiler",
     "higher_order_operator": "a higher-order operator cannot be recorded",
     "grad_mode_changed": "the graph switches gradients on inside a region without gradients",
+    "refused_in_trace": "an operator refuses the sizes of a call while it is traced; that call runs eagerly",
     "disabled": "compilation is switched off",
 }
 

@@ -39,7 +39,7 @@ class Contract:
 
     def __init__(self, target, spec=None, strict=False):
         self.number, self.strict = next(numbers), strict
-        self.parameters = parameters_of(target)
+        self.parameters = parameters_of(target, required=bool(spec))
         self.code = getattr(inspect.unwrap(getattr(target, "__func__", target)), "__code__", None)
         rest = [name for name, parameter in self.parameters.items() if parameter.kind is parameter.VAR_KEYWORD]
         self.leaves = read_spec(flat(spec or {}, rest), [name for name in self.parameters if name not in rest], bool(rest))
@@ -51,10 +51,10 @@ class Contract:
     def check(self, args, kwargs):
         """Raises DimError unless the call is as declared. Runs at every call: what it does for a tensor is one loop of few steps."""
         known, derived = {}, []
-        for read, path, rank, checks in self.places:
+        for argument, read, path, rank, checks in self.places:
             value = read(args, kwargs)
             if path:
-                value = follow(value, path)
+                value = follow(value, path, argument)
             if value is None or value is ABSENT:
                 continue
             tensor = isinstance(value, torch.Tensor)
@@ -80,7 +80,7 @@ class Contract:
 
     def origin(self, name, args, kwargs):
         """The first leaf of this call that says what a named dim is; else the expression it was solved from."""
-        given = [leaf for read, path, _, checks in self.places if is_there(follow(read(args, kwargs), path))
+        given = [leaf for _, read, path, _, checks in self.places if is_there(follow(read(args, kwargs), path))
                  for leaf, *_ in checks if isinstance(leaf.dim, Linear)]
         return next((leaf for leaf in given if getattr(leaf.dim, "name", None) == name),
                     next((leaf for leaf in given if name in [dim.name for dim, _ in leaf.dim.terms]), None))
@@ -89,10 +89,12 @@ class Contract:
 DERIVED = object()   # in place of a name: the leaf is an expression
 
 
-def parameters_of(target):
+def parameters_of(target, required):
     try:
         return dict(inspect.signature(target).parameters)
     except (TypeError, ValueError):
+        if not required:
+            return {}
         raise DimError(f"the arguments of {target!r} cannot be read, so dims cannot be declared for it") from None
 
 
@@ -120,7 +122,7 @@ def reader(name, parameters):
 
 
 def places(leaves, readers):
-    """What a call can violate, grouped by the value it looks at: (reader, path, the leaf that says the rank, checks)."""
+    """What a call can violate, grouped by the value it looks at: (argument, its reader, path, the leaf that says the rank, checks)."""
     groups = {}
     for leaf in leaves:
         if isinstance(leaf.dim, Hint) and (leaf.dim.low, leaf.dim.high) == (0, LARGEST):
@@ -132,7 +134,7 @@ def places(leaves, readers):
             low, high = (leaf.dim, leaf.dim) if type(leaf.dim) is int else (leaf.dim.low, leaf.dim.high)
             name = getattr(leaf.dim, "name", DERIVED if isinstance(leaf.dim, Linear) else None)
             checks.append((leaf, leaf.axis, low, high, name))
-    return tuple((readers[argument], path, ranks[0], tuple(checks)) for (argument, path), (ranks, checks) in groups.items())
+    return tuple((argument, readers[argument], path, ranks[0], tuple(checks)) for (argument, path), (ranks, checks) in groups.items())
 
 
 def check_rank(leaf, sizes):
@@ -145,14 +147,17 @@ def out_of_range(leaf, size, tensor):
     return DimError(f"{place} is {size}, but it is declared as {declared_text(leaf.dim)}")
 
 
-def follow(value, path):
+def follow(value, path, argument=""):
     for depth, key in enumerate(path):
         if value is None or value is ABSENT:
             return None
+        if isinstance(value, torch.Tensor):
+            raise DimError(f"dims names {place_name(argument, path[:depth + 1])}, but {place_name(argument, path[:depth])} is a tensor; "
+                           "its dims are named by axis")
         try:
             value = value[key]
         except (KeyError, IndexError, TypeError):
-            raise DimError(f"dims names {place_name('', path[:depth + 1])} of an argument, but there is no {key!r}"
+            raise DimError(f"dims names {place_name(argument, path[:depth + 1])}, but there is no {key!r}"
                            f"{near(str(key), map(str, value)) if isinstance(value, dict) else ''}") from None
     return value
 

@@ -176,12 +176,9 @@ def attempt(session, run):
 def eager_this_time():
     """Has Dynamo run this frame eagerly, once: so a mistake in the program's input raises eager's own exception, at its own line.
     Nothing of the frame has run yet, and nothing is remembered about its code."""
-    error = dynamo_exc.UserError(dynamo_exc.UserErrorType.INVALID_INPUT, REFUSED)
+    error = dynamo_exc.UserError(dynamo_exc.UserErrorType.INVALID_INPUT, "escapement: refused_in_trace")
     error.frame_exec_strategy = FrameExecStrategy(FrameAction.DEFAULT, FrameAction.DEFAULT)
     return error
-
-
-REFUSED = "escapement: an operator refuses these sizes while tracing; this call runs eagerly"
 
 
 def asks_strict(compiler_fn):

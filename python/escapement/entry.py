@@ -10,6 +10,7 @@ import functools
 import torch
 
 from . import contract as contracts
+from . import steer_dims
 from .contract import Call, Contract
 from .dims import LARGEST, Hint, Linear
 from .errors import DimError, EscapementError
@@ -71,6 +72,7 @@ def checked(compiled, contract):
         finally:
             calls.current = outer
 
+    steer_dims.never_compile(call)
     call.escapement_contract = contract
     return call
 

@@ -1,12 +1,15 @@
 """Declared dims, told to Dynamo: how each starts, which range it has, and whether the traced program keeps to it.
 
-Like dynamo.py this file knows private names of torch, and nothing depends on them for a right result: a range that torch does not
-take over is still checked at every call, and what the program relies on is judged from its guards. (torch.compile's own
+Like dynamo.py this file knows private names of torch, and no result depends on them: a range that torch does not take over is still
+checked at every call, and what the program relies on is judged from its guards. Where dynamo.py is not on its first route, only the
+calls are checked. (torch.compile's own
 `shapes_spec` is not used: its dims are unbacked, where a branch on a size breaks the graph instead of naming the culprit.)
 """
 
 import sympy
+from torch._C._dynamo.eval_frame import set_code_exec_strategy
 from torch._dynamo import pgo
+from torch._dynamo.types import FrameAction, FrameExecStrategy
 from torch.fx.experimental.symbolic_shapes import StrictMinMaxConstraint
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
@@ -46,6 +49,12 @@ def key(declared):
 def learn(declared, code, facts):
     if declared is not None:
         declared.contract.learned.append((id(code), facts))
+
+
+def never_compile(function):
+    """Keeps an outer compile from taking our wrapper and its helpers for a part of the user's program. The inner compile switches
+    itself on again."""
+    set_code_exec_strategy(function.__code__, FrameExecStrategy(FrameAction.SKIP, FrameAction.SKIP))
 
 
 # --- how a dim starts
