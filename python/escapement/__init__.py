@@ -13,7 +13,7 @@ __all__ = ["Dim", "DimError", "EscapementError", "OptionError", "compile", "expl
 
 # name -> module that holds it; resolved at first use.
 _LAZY = {"Dim": "dims", "DimError": "errors", "EscapementError": "errors", "OptionError": "errors", "compile": "entry",
-         "explain": "report", "learned_dims": "entry", "options": "option_values"}
+         "explain": "report", "learned_dims": "learned", "options": "option_values"}
 
 
 def __getattr__(name):

@@ -41,7 +41,7 @@ class Compile(typing.NamedTuple):
     capture_ms: float = 0.0   # the frame's: tracing, and what the backend does before the first call
     key: int = 0         # which of the function's keys (rank, dtype, layout, grad mode); each has a budget of its own
     constants: tuple = ()     # texts: operators that need one of the program's integers as a constant
-    declared: tuple = ()      # of contract.DimFact: what became of the dims of a function compiled with dims=
+    declared: tuple = ()      # of frames.DimFact: what became of the dims of a function compiled with dims=
 
 
 class Function:

@@ -14,8 +14,8 @@ from torch.fx.experimental.symbolic_shapes import StrictMinMaxConstraint
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
-from . import contract as contracts
-from . import dynamo
+from . import dynamo, frames
+from .contract import current_contract
 from .dims import LARGEST, Dim, Hint, Linear
 from .findings import Findings, Relation, Size
 
@@ -24,7 +24,7 @@ class Declared:
     """One frame being compiled for a function that has a contract."""
 
     def __init__(self, contract, inputs):
-        self.contract, self.inputs = contract, inputs    # inputs: contract.Input by Dynamo's names
+        self.contract, self.inputs = contract, inputs    # inputs: frames.Input by Dynamo's names
         self.looked_at = {}                              # Dynamo's name -> sizes, of the inputs that the program uses
         self.output = None
 
@@ -33,8 +33,8 @@ def declared(compiler_fn, code, frame_locals):
     contract = contract_of(compiler_fn)
     if contract is None:
         return None
-    ours = contract is contracts.current_contract()   # not so where somebody calls the inner function past our check
-    return Declared(contract, contracts.frame_inputs(code, frame_locals) if ours else {})
+    ours = contract is current_contract()   # not so where somebody calls the inner function past our check
+    return Declared(contract, frames.frame_inputs(code, frame_locals) if ours else {})
 
 
 def contract_of(compiler_fn):
@@ -137,7 +137,7 @@ def hold(session, env, constants):
     if found.output is not None:
         found.output.export_constraints = None   # torch would make guards of its own from them
     findings = Findings(list(traced_sizes(found, env)), list(relied_on(env)), proven)
-    return contracts.hold(found.contract, findings, constants, lambda size: outcome(size, env))
+    return frames.hold(found.contract, findings, constants, lambda size: outcome(size, env))
 
 
 def traced_sizes(found, env):

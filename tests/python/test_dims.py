@@ -419,6 +419,28 @@ def test_what_was_learned_exports(fn, dims, sizes):
         torch.testing.assert_close(program(*args), fn(*args))
 
 
+class Nested(torch.nn.Module):
+    def forward(self, pair, named, *rest, bias=None):
+        return pair[0] + pair[1] + named["a"] + rest[0] + bias
+
+
+def test_structures_export():
+    n = Dim("n", 2, 9)
+    compiled = escapement.compile(Nested(), dims={"pair": [{0: n}, {0: n}], "rest": [{0: n}]})
+
+    def call(k):
+        return ([rand(k, 3), rand(k, 3)], {"a": rand(k, 3)}, rand(k, 3)), {"bias": rand(3)}
+
+    args, kwargs = call(4)
+    compiled(*args, **kwargs)
+    learned = escapement.learned_dims(compiled)
+    assert [str(learned["named"]["a"][0].__name__), learned["rest"][0][0].max] == ["n", 9]
+    program = torch.export.export(Nested(), args, kwargs, dynamic_shapes=learned).module()
+    for k in (2, 9):
+        args, kwargs = call(k)
+        torch.testing.assert_close(program(*args, **kwargs), Nested()(*args, **kwargs))
+
+
 def test_the_exported_program_keeps_the_range():
     compiled = escapement.compile(Wrapped(add), dims={"y": {0: Dim("dx", 3, 6)}})
     args = (rand(4), rand(4))
