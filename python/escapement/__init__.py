@@ -8,8 +8,8 @@ This file imports neither torch nor the compiled core: programs that only list b
 """
 
 __version__ = "0.1.0"
-__all__ = ["Dim", "DimError", "EscapementError", "OptionError", "compile", "explain", "learned_dims", "options", "reset", "stats",
-           "__version__"]
+__all__ = ["Dim", "DimError", "EscapementError", "OptionError", "compile", "explain", "learned_dims", "options", "reset",
+           "stats", "__version__"]
 
 # name -> module that holds it; resolved at first use.
 _LAZY = {"Dim": "dims", "DimError": "errors", "EscapementError": "errors", "OptionError": "errors", "compile": "entry",

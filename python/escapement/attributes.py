@@ -1,6 +1,7 @@
-"""Which operators of a graph take an integer of the program as a constant? ATen's schemas say it: `SymInt` may be a run-time
-integer, `int` may not. Where a symbol met an `int`, the tracer has pinned it at the first such operator and says nothing of the
-others; this list has them all, so that nobody has to repair them one by one. It is made before any code is generated.
+"""Which operators of a graph take an integer of the program as a constant? ATen's schemas say it: `SymInt` may be a
+run-time integer, `int` may not. Where a symbol met an `int`, the tracer has pinned it at the first such operator and
+says nothing of the others; this list has them all, so that nobody has to repair them one by one. It is made before any
+code is generated.
 """
 
 import typing
@@ -45,7 +46,8 @@ def name_of(node):
 
 
 def schemas_of(node):
-    """Of the ATen operator of that name, which is what torch's functions and methods call. Arithmetic and types have none."""
+    """Of the ATen operator of that name, which is what torch's functions and methods call. Arithmetic and types have
+    none."""
     if getattr(node.target, "__module__", None) == "_operator" or isinstance(node.target, type):
         return []
     packet = getattr(torch.ops.aten, name_of(node), None)

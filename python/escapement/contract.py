@@ -1,7 +1,7 @@
 """A contract: the spec of one compiled function, held against every call. (frames.py holds it against the program.)
 
-At a call every leaf is read and tested (`check`), in one flat loop without any test for what the spec does not say. A leaf whose
-argument is absent or None is not tested: whether the argument may be absent is the function's business.
+At a call every leaf is read and tested (`check`), in one flat loop without any test for what the spec does not say. A
+leaf whose argument is absent or None is not tested: whether the argument may be absent is the function's business.
 """
 
 import inspect
@@ -27,7 +27,8 @@ class Call(typing.NamedTuple):
 
 
 class Contract:
-    """What was declared about one compiled function. Two of them on one function are two budgets and two sets of versions."""
+    """What was declared about one compiled function. Two of them on one function are two budgets and two sets of
+    versions."""
 
     def __init__(self, target, spec=None, strict=False):
         self.number, self.strict = next(numbers), strict
@@ -41,7 +42,8 @@ class Contract:
         self.arguments = {}      # what a call looks like: kind_of each argument
 
     def check(self, args, kwargs):
-        """Raises DimError unless the call is as declared. Runs at every call: what it does for a tensor is one loop of few steps."""
+        """Raises DimError unless the call is as declared. Runs at every call: what it does for a tensor is one loop of
+        few steps."""
         known, derived = {}, []
         for argument, read, path, rank, checks in self.places:
             value = read(args, kwargs)
@@ -108,7 +110,8 @@ def reader(name, parameters):
     parameter = parameters.get(name)
     if parameter is None:                       # one of **kwargs
         return lambda args, kwargs: kwargs.get(name, ABSENT)
-    positional = [key for key, other in parameters.items() if other.kind in (other.POSITIONAL_ONLY, other.POSITIONAL_OR_KEYWORD)]
+    positional = [key for key, other in parameters.items()
+                  if other.kind in (other.POSITIONAL_ONLY, other.POSITIONAL_OR_KEYWORD)]
     if parameter.kind is parameter.VAR_POSITIONAL:
         return lambda args, kwargs, start=len(positional): args[start:]
     default = ABSENT if parameter.default is parameter.empty else parameter.default
@@ -119,7 +122,8 @@ def reader(name, parameters):
 
 
 def places(leaves, readers):
-    """What a call can violate, grouped by the value it looks at: (argument, its reader, path, the leaf that says the rank, checks)."""
+    """What a call can violate, grouped by the value it looks at: (argument, its reader, path, the leaf that says the
+    rank, checks)."""
     groups = {}
     for leaf in leaves:
         if isinstance(leaf.dim, Hint) and (leaf.dim.low, leaf.dim.high) == (0, LARGEST):
@@ -131,7 +135,8 @@ def places(leaves, readers):
             low, high = (leaf.dim, leaf.dim) if type(leaf.dim) is int else (leaf.dim.low, leaf.dim.high)
             name = getattr(leaf.dim, "name", DERIVED if isinstance(leaf.dim, Linear) else None)
             checks.append((leaf, leaf.axis, low, high, name))
-    return tuple((argument, readers[argument], path, ranks[0], tuple(checks)) for (argument, path), (ranks, checks) in groups.items())
+    return tuple((argument, readers[argument], path, ranks[0], tuple(checks))
+                 for (argument, path), (ranks, checks) in groups.items())
 
 
 def check_rank(leaf, sizes):
@@ -149,8 +154,8 @@ def follow(value, path, argument=""):
         if value is None or value is ABSENT:
             return None
         if isinstance(value, torch.Tensor):
-            raise DimError(f"dims names {place_name(argument, path[:depth + 1])}, but {place_name(argument, path[:depth])} is a tensor; "
-                           "its dims are named by axis")
+            inside, tensor = place_name(argument, path[:depth + 1]), place_name(argument, path[:depth])
+            raise DimError(f"dims names {inside}, but {tensor} is a tensor; its dims are named by axis")
         try:
             value = value[key]
         except (KeyError, IndexError, TypeError):

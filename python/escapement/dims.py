@@ -1,10 +1,11 @@
 """What a user may say about a dim, and how a spec is read. Nothing here knows torch's tracing.
 
-A spec is a mapping from argument names to what is said about them: a dict or list of dims per axis for a tensor, one dim for an
-integer, and dicts and lists of these for containers. It is read once, into a flat list of leaves. A leaf names one integer of
-a call: which argument, which way into it, which axis. So the spec itself decides nothing about types; the values of a call do.
+A spec is a mapping from argument names to what is said about them: a dict or list of dims per axis for a tensor, one
+dim for an integer, and dicts and lists of these for containers. It is read once, into a flat list of leaves. A leaf
+names one integer of a call: which argument, which way into it, which axis. So the spec itself decides nothing about
+types; the values of a call do.
 
-  Dim("n", min, max)   a name for a size. Equal names are equal sizes; the program must serve the whole range with one version
+  Dim("n", min, max)   a name for a size. Equal names are equal sizes; one version must serve the whole range
   2 * n + 1            derived: any linear expression of named dims with integer coefficients
   7                    this size and no other, at every call
   Dim.AUTO             dynamic where the program allows it, and reported where not. What is not mentioned, or None, is AUTO
@@ -50,11 +51,13 @@ class Linear:
 
     @property
     def low(self):
-        return max(0, self.constant + sum(factor * (dim.low if factor > 0 else dim.high) for dim, factor in self.terms))
+        lowest = sum(factor * (dim.low if factor > 0 else dim.high) for dim, factor in self.terms)
+        return max(0, self.constant + lowest)
 
     @property
     def high(self):
-        return min(LARGEST, self.constant + sum(factor * (dim.high if factor > 0 else dim.low) for dim, factor in self.terms))
+        highest = sum(factor * (dim.high if factor > 0 else dim.low) for dim, factor in self.terms)
+        return min(LARGEST, self.constant + highest)
 
     def value(self, known):
         return self.constant + sum(factor * known[dim.name] for dim, factor in self.terms)
@@ -139,7 +142,7 @@ def combined(left, left_factor, right, right_factor):
 
 def scaled(expression, factor):
     if type(factor) is not int:
-        raise DimError(f"a derived dim is linear with integer coefficients: {expression!r} cannot be multiplied by {factor!r}")
+        raise DimError(f"a derived dim is linear with integer coefficients; {expression!r} is multiplied by {factor!r}")
     return Linear({dim: own * factor for dim, own in expression.terms}, expression.constant * factor)
 
 
@@ -233,7 +236,8 @@ def as_dim(said, where):
 
 
 def from_export(said):
-    """torch.export's own dims, so that one spec serves both. Its derived dims hold a function; two values of it give the line."""
+    """torch.export's own dims, so that one spec serves both. Its derived dims hold a function; two values of it give
+    the line."""
     from torch.export import Dim as ExportDim
 
     kind = getattr(getattr(said, "type", None), "name", None)

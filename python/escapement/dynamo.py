@@ -41,6 +41,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass as is_wra
 from . import attributes, steer_dims
 from .errors import EscapementError
 from .ledger import LEDGER, Compile, Escape, Pinned, size_name
+from .option_values import resolve
 
 log = logging.getLogger("escapement")
 
@@ -100,7 +101,7 @@ def recipe_possible():
         env = ShapeEnv()
     except Exception:
         return False
-    return (frame[5] == "compiler_fn" and automatic == ["tx", "name", "entry", "is_unspecialized_nn_module"]
+    return (frame[5:7] == ["compiler_fn", "one_graph"] and automatic == ["tx", "name", "entry", "is_unspecialized_nn_module"]
             and all(hasattr(env, name) for name in ("guards", "var_to_sources", "source_to_var"))
             and hasattr(pgo, "auto_dynamic"))
 
@@ -174,15 +175,19 @@ def attempt(session, run):
 
 
 def eager_this_time():
-    """Has Dynamo run this frame eagerly, once: so a mistake in the program's input raises eager's own exception, at its own line.
-    Nothing of the frame has run yet, and nothing is remembered about its code."""
+    """Has Dynamo run this frame eagerly, once: so a mistake in the program's input raises eager's own exception, at its own
+    line. Nothing of the frame has run yet, and nothing is remembered about its code."""
     error = dynamo_exc.UserError(dynamo_exc.UserErrorType.INVALID_INPUT, "escapement: refused_in_trace")
     error.frame_exec_strategy = FrameExecStrategy(FrameAction.DEFAULT, FrameAction.DEFAULT)
     return error
 
 
 def asks_strict(compiler_fn):
-    return any((getattr(fn, "kwargs", None) or {}).get("options", {}).get("strict", False) for fn in wrappers(compiler_fn))
+    given = [options for fn in wrappers(compiler_fn) if (options := (getattr(fn, "kwargs", None) or {}).get("options"))]
+    try:
+        return resolve(given=given[0] if given else None)["strict"]
+    except EscapementError:   # a wrong option is the backend's to report, and it has not been asked yet
+        return False
 
 
 @contextlib.contextmanager
@@ -324,7 +329,8 @@ def note_again():
 
 def constants(gm, env):
     """The operators whose schema takes an integer as a constant only, where the program gave one of its sizes or integers."""
-    return tuple(constant.text(in_words(constant.integer.meta["example_value"].node._expr, env)) for constant in attributes.constants(gm))
+    return tuple(constant.text(in_words(constant.integer.meta["example_value"].node._expr, env))
+                 for constant in attributes.constants(gm))
 
 
 def relations(env):

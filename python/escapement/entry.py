@@ -1,8 +1,9 @@
 """escapement.compile: torch.compile with our backend, and a contract about dims that is checked at every call.
 
-What it returns is what torch.compile returns (a function for a function, an OptimizedModule for a module), so everything that
-works on those does here. So does this: another compiled function that calls it takes its program over and looks past everything
-that was said to the inner compile, options and contract alike. Dims are declared on the outermost function.
+What it returns is what torch.compile returns (a function for a function, an OptimizedModule for a module), so
+everything that works on those does here. So does this: another compiled function that calls it takes its program over
+and looks past everything that was said to the inner compile, options and contract alike. Dims are declared on the
+outermost function.
 """
 
 import functools
@@ -16,7 +17,8 @@ from .option_values import resolve
 
 
 def compile(fn=None, *, dims=None, mode=None, fullgraph=False, **options):
-    """`fn`, a function or module, compiled. `dims` declares its sizes (dims.py); further keywords are options (the option table).
+    """`fn`, a function or module, compiled. `dims` declares its sizes (dims.py); further keywords are options (the
+    option table).
 
     Without `fn` it is a decorator: @escapement.compile(dims={"x": {0: Dim("n", 1, 64)}}).
     """

@@ -1,7 +1,8 @@
 """What the relations of one traced program mean for the dims that were declared. Pure algebra: no torch, no tracing.
 
-Named dims are variables. A symbol of a declared size is its expression of these variables; equalities then give expressions to
-further symbols (`joined`). A relation that holds for every value of the declared ranges is nothing; of the others:
+Named dims are variables. A symbol of a declared size is its expression of these variables; equalities then give
+expressions to further symbols (`joined`). A relation that holds for every value of the declared ranges is nothing; of
+the others:
 
   broken     between named dims only, and asked by the program's own code, or an equation that pins one or ties two
   narrowed   an inequality or divisibility that only an operator asked for, or a branch on a named dim against another one
@@ -115,7 +116,8 @@ class Findings:
                           and any(dim.name in names for dim, _ in size.dim.terms))
         ranges = ", ".join(declared_text(self.variables[name]) for name in names)
         if not equation(found):
-            fault = f"the program depends on {spelled(found) if set(names) == set(map(str, found.free_symbols)) else relation.text}"
+            only_named = set(names) == set(map(str, found.free_symbols))
+            fault = f"the program depends on {spelled(found) if only_named else relation.text}"
             remedy = "declare a range in which that never changes, or Dim.AUTO to allow a version for each case"
         elif len(names) > 1:
             fault = f"in the program {' and '.join(names)} are tied: {spelled(found)}"
@@ -138,7 +140,8 @@ def expression(dim):
 def linear(found, variables):
     terms = {variables[str(symbol)]: found.coeff(symbol, 1) for symbol in found.free_symbols if str(symbol) in variables}
     rest = sympy.expand(found - sum(factor * variable(dim.name) for dim, factor in terms.items()))
-    if len(terms) != len(found.free_symbols) or not rest.is_Integer or not all(factor.is_Integer for factor in terms.values()):
+    numbers = [rest, *terms.values()]
+    if len(terms) != len(found.free_symbols) or not all(number.is_Integer for number in numbers):
         return None
     made = Linear({dim: int(factor) for dim, factor in terms.items()}, int(rest))
     return made.terms[0][0] if not made.constant and len(made.terms) == 1 and made.terms[0][1] == 1 else made

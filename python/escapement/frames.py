@@ -4,10 +4,11 @@
 
   joined     an unnamed dim that must equal an expression of named ones has their name and range from now on
   broken     a named dim that is one constant, equals another name, or decides a branch: DimError, with line and reason
-  narrowed   an operator (not the program) tests a named dim: another version serves the rest of the range. It is reported, and
-             with the option `strict` it is an error too
+  narrowed   an operator (not the program) tests a named dim: another version serves the rest of the range. It is
+             reported, and with the option `strict` it is an error too
 
-A size of 0 or 1 that could only be traced as itself is no breach: that version serves this size, another one serves the rest.
+A size of 0 or 1 that could only be traced as itself is no breach: that version serves this size, another one serves the
+rest.
 """
 
 import typing
@@ -36,11 +37,11 @@ class Input(typing.NamedTuple):
 
 
 def frame_inputs(code, frame_locals):
-    """The call's own tensors among a frame's locals, by the names that Dynamo gives to them; integers in the function's own frame.
+    """The call's own tensors among a frame's locals, by the names that Dynamo gives to them; integers in the function's
+    own frame.
 
-    Tensors are recognised by identity, so that the frames after a graph break and the callers that torch puts around a module
-    find them too. The same number may be anything, so integers are not.
-    """
+    Tensors are recognised by identity, so that the frames after a graph break and the callers that torch puts around a
+    module find them too. The same number may be anything, so integers are not."""
     call = getattr(calls, "current", None)
     if call is None:
         return {}
@@ -88,7 +89,8 @@ def walk(place, value, depth=6):
 
 
 def input_at(contract, place, value):
-    """What the spec says about this value; a list of integers may be declared through its own place or through its entries."""
+    """What the spec says about this value; a list of integers may be declared through its own place or through its
+    entries."""
     rank = value.dim() if isinstance(value, torch.Tensor) else 0
     dims = {None if leaf.axis is None else leaf.axis % max(rank, 1): leaf.dim for leaf in contract.leaves
             if (leaf.argument, leaf.path) == place and not isinstance(leaf.dim, Rank)}
@@ -125,8 +127,8 @@ def hold(contract, findings, constants, outcome_of):
         raise DimError("\n".join(dict.fromkeys([findings.complaint(*breach) for breach in broken] + list(constants))))
     for size in findings.sizes:
         if size.symbol is None and isinstance(size.dim, Linear) and size.value > 1 and size.dim.low != size.dim.high:
-            raise DimError(f"{size.place} is declared as {declared_text(size.dim)}, but the program holds for {size.value} only: "
-                           f"{size.why}")
+            raise DimError(f"{size.place} is declared as {declared_text(size.dim)}, but the program holds for {size.value} "
+                           f"only: {size.why}")
     return tuple(fact(size, findings, outcome_of(size)) for size in findings.sizes)
 
 
@@ -137,7 +139,8 @@ def fact(size, findings, outcome):
     declared = "" if size.dim is None else declared_text(size.dim)
     why = f"joined by: {joined}" if joined is not None else constant_because(size, declared) if type(outcome) is int else \
         narrowed(size, findings)
-    return DimFact(size.place, declared, outcome if named is None else named, why, size.key, size.dim is not None or joined is not None)
+    said = size.dim is not None or joined is not None
+    return DimFact(size.place, declared, outcome if named is None else named, why, size.key, said)
 
 
 def constant_because(size, declared):
@@ -150,7 +153,7 @@ def constant_because(size, declared):
 
 def narrowed(size, findings):
     """What this version relies on about the size; another version serves the other side."""
-    names = {dim.name for dim, _ in size.dim.terms} if isinstance(size.dim, Linear) else ()
-    tests = [str(relation) for relation, found in findings.narrowed if any(str(symbol) in names for symbol in found.free_symbols)]
+    names = {dim.name for dim, _ in size.dim.terms} if isinstance(size.dim, Linear) else set()
+    tests = [str(relation) for relation, found in findings.narrowed if not names.isdisjoint(map(str, found.free_symbols))]
     tests += [str(relation) for relation in findings.relations if relation.expr.free_symbols == {size.symbol} and not names]
     return f"this version relies on {', and '.join(dict.fromkeys(tests))}" if tests else ""

@@ -7,8 +7,8 @@ from .errors import DimError
 
 
 def learned_dims(compiled):
-    """`dynamic_shapes` for torch.export.export, from the programs compiled so far: named dims with their ranges, derived dims,
-    Dim.AUTO for what is dynamic without a name, Dim.STATIC for what the program pins."""
+    """`dynamic_shapes` for torch.export.export, from the programs compiled so far: named dims with their ranges, derived
+    dims, Dim.AUTO for what is dynamic without a name, Dim.STATIC for what the program pins."""
     contract = getattr(compiled, "escapement_contract", None)
     if contract is None:
         raise DimError("learned_dims takes what escapement.compile returned")

@@ -1,10 +1,9 @@
 """Declared dims, told to Dynamo: how each starts, which range it has, and whether the traced program keeps to it.
 
-Like dynamo.py this file knows private names of torch, and no result depends on them: a range that torch does not take over is still
-checked at every call, and what the program relies on is judged from its guards. Where dynamo.py is not on its first route, only the
-calls are checked. (torch.compile's own
-`shapes_spec` is not used: its dims are unbacked, where a branch on a size breaks the graph instead of naming the culprit.)
-"""
+Like dynamo.py this file knows private names of torch, and no result depends on them: a range that torch does not take
+over is still checked at every call, and what the program relies on is judged from its guards. Where dynamo.py is not on
+its first route, only the calls are checked. (torch.compile's own `shapes_spec` is not used: its dims are unbacked,
+where a branch on a size breaks the graph instead of naming the culprit.) """
 
 import sympy
 from torch._C._dynamo.eval_frame import set_code_exec_strategy
@@ -52,15 +51,16 @@ def learn(declared, code, facts):
 
 
 def never_compile(function):
-    """Keeps an outer compile from taking our wrapper and its helpers for a part of the user's program. The inner compile switches
-    itself on again."""
+    """Keeps an outer compile from taking our wrapper and its helpers for a part of the user's program. The inner
+    compile switches itself on again."""
     set_code_exec_strategy(function.__code__, FrameExecStrategy(FrameAction.SKIP, FrameAction.SKIP))
 
 
 # --- how a dim starts
 
 def sizes(session, tx, name, given, usual, merged):
-    """What Dynamo makes of each axis. `usual`: what it is where nothing was declared; `merged`: what Dynamo has seen vary."""
+    """What Dynamo makes of each axis. `usual`: what it is where nothing was declared; `merged`: what Dynamo has seen
+    vary."""
     if session.declared is None:
         return usual
     found = session.declared.inputs.get(name)
@@ -129,8 +129,8 @@ def interval(low, high):
 # --- what became of it
 
 def hold(session, env, constants):
-    """The facts about this frame's dims; DimError where the program breaks the contract. `constants`: texts of all operators that
-    need one of its integers as a constant, which the complaint lists."""
+    """The facts about this frame's dims; DimError where the program breaks the contract. `constants`: texts of all
+    operators that need one of its integers as a constant, which the complaint lists."""
     found = session.declared
     if found is None:
         return ()
@@ -162,7 +162,8 @@ def why_constant(symbol, size, env):
 
 def relied_on(env):
     for guard in env.guards:
-        noted, by_host = dynamo.relation(guard, env), any(part in str(guard.sloc.framework_loc) for part in dynamo.HOST_READS)
+        noted = dynamo.relation(guard, env)
+        by_host = any(part in str(guard.sloc.framework_loc) for part in dynamo.HOST_READS)
         yield Relation(guard.expr, noted.relation, noted.where, by_host)
     for symbol, expr in env.replacements.items():
         place = env.replacements_slocs.get(symbol)
@@ -190,6 +191,7 @@ def outcome(size, env):
     expr = env.replace(size.symbol)
     if expr.is_Integer:
         return int(expr)
-    found = bound_sympy(expr, {symbol: env.var_to_range[symbol] for symbol in expr.free_symbols if symbol in env.var_to_range})
+    known = {symbol: env.var_to_range[symbol] for symbol in expr.free_symbols if symbol in env.var_to_range}
+    found = bound_sympy(expr, known)
     low = int(found.lower) if found.lower.is_Integer else 0
     return Hint("AUTO", 0 if low <= 2 else low, int(found.upper) if found.upper.is_Integer else LARGEST)

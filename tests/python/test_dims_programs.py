@@ -1,5 +1,5 @@
-"""What a program may do to declared dims, and what is said where it does more: breaches with line and relation, mismatches with
-eager's own exception, integers that operators need as constants.
+"""What a program may do to declared dims, and what is said where it does more: breaches with line and relation,
+mismatches with eager's own exception, integers that operators need as constants.
 """
 
 import re
@@ -83,8 +83,9 @@ def test_a_range_of_one_value_may_be_pinned_to_it():
 def test_two_names_that_the_program_ties():
     with pytest.raises(DimError) as error:
         escapement.compile(add, dims={"x": [Dim("dx", 2, 8)], "y": [Dim("dy", 2, 9)]})(rand(4), rand(4))
-    assert re.search(r"x\.size\(0\) \(dx\), y\.size\(0\) \(dy\) must stay dynamic .* dx and dy are tied: d[xy] == d[xy]", str(error.value))
-    assert line_of(add) in str(error.value)
+    text = str(error.value)
+    assert re.search(r"x\.size\(0\) \(dx\), y\.size\(0\) \(dy\) must stay dynamic .* dx and dy are tied: d[xy] == d", text)
+    assert line_of(add) in text
 
 
 def test_all_breaches_are_named_at_once():
@@ -128,7 +129,7 @@ def test_an_integer_argument_that_decides_a_branch():
             return x * k
         return x - k
 
-    with pytest.raises(DimError, match=r"^k \(k\) must stay dynamic for all of k in \[1, 4\], but the program depends on k > 2"):
+    with pytest.raises(DimError, match=r"^k \(k\) must stay dynamic for all of k in \[1, 4\], but .* depends on k > 2"):
         escapement.compile(body, dims={"k": Dim("k", 1, 4)})(rand(5), 3)
     compiled = escapement.compile(body, dims={"k": Dim("k", 3, 9)})
     for k in (3, 4, 9):
@@ -169,7 +170,8 @@ def test_a_choice_of_an_operator_is_reported_and_refused_only_if_strict():
     batch = Dim("batch", 1, 64)
     compiled = escapement.compile(convolve, dims={"x": {0: batch}})
     report = escapement.explain(compiled)(rand(2, 3, 8, 8), rand(4, 3, 3, 3))
-    assert any("x.size(0) is batch in [1, 64], this version relies on L['x'].size(0) < 16" in line for line in dim_lines(report))
+    wanted = "x.size(0) is batch in [1, 64], this version relies on L['x'].size(0) < 16"
+    assert any(wanted in line for line in dim_lines(report))
     for n in (2, 20, 64, 15):
         run(compiled, convolve, rand(n, 3, 8, 8), rand(4, 3, 3, 3))
     assert compiles() == 2
@@ -196,7 +198,8 @@ def test_a_mismatch_raises_what_eager_raises(fn, good, bad, how):
     def body(x, y):
         return fn(x, y)
 
-    compiled = escapement.compile(body, dims={"x": {0: Dim("n", 1, 99)}}) if how == "dims" else torch.compile(body, backend="escapement")
+    dims = {"x": {0: Dim("n", 1, 99)}}
+    compiled = escapement.compile(body, dims=dims) if how == "dims" else torch.compile(body, backend="escapement")
     good, bad = ([rand(*sizes) for sizes in pair] for pair in (good, bad))
     run(compiled, body, *good)
     before = compiles()
@@ -239,7 +242,8 @@ def test_every_operator_that_needs_a_constant_is_listed_at_once():
     with pytest.raises(DimError) as error:
         escapement.compile(body, dims={"n": Dim("n", 0, 2)})(rand(2, 3, 4), 1)
     text = str(error.value)
-    assert [f"{op} is L['n'], and has to be a constant, at " in text for op in ("dim of softmax", "dim of sum")] == [True, True]
+    for op in ("softmax", "sum"):
+        assert f"dim of {op} is L['n'], and has to be a constant, at " in text
     assert [line_of(body, offset) in text for offset in (1, 2, 3)] == [True] * 3
     assert "topk" not in text and "add" not in text and compiles() == 0
 
@@ -249,12 +253,14 @@ def test_without_a_contract_they_are_reported():
         return torch.softmax(x, dim=n)
 
     report = str(escapement.explain(body)(rand(2, 3, 4), 1))
-    assert f"constant: dim of softmax is L['n'], and has to be a constant, at {__file__}" in report and line_of(body) in report
+    assert f"constant: dim of softmax is L['n'], and has to be a constant, at {__file__}" in report
+    assert line_of(body) in report
 
 
 @pytest.mark.parametrize("fn, values", [
     (lambda x, n: torch.topk(x, k=n)[0], (4, 5, 6, 7)), (lambda x, n: torch.topk(x, k=x.size(0) - n)[0], (4, 5, 6, 7)),
-    (lambda x, n: torch.roll(x, n, 0) * 2, (2, 3, 9)), (lambda x, n: x.repeat(n) * 2, (2, 3, 9)), (lambda x, n: x[::n] * 2, (2, 3, 9, 20)),
+    (lambda x, n: torch.roll(x, n, 0) * 2, (2, 3, 9)), (lambda x, n: x.repeat(n) * 2, (2, 3, 9)),
+    (lambda x, n: x[::n] * 2, (2, 3, 9, 20)),
     (lambda x, n: x[1:8:n] + 1, (2, 3, 9, 20))])
 def test_an_integer_that_may_vary_is_taken_at_run_time(fn, values):
     compiled = torch.compile(fn, backend="escapement")
