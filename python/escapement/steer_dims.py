@@ -3,7 +3,8 @@
 Like dynamo.py this file knows private names of torch, and no result depends on them: a range that torch does not take
 over is still checked at every call, and what the program relies on is judged from its guards. Where dynamo.py is not on
 its first route, only the calls are checked. (torch.compile's own `shapes_spec` is not used: its dims are unbacked,
-where a branch on a size breaks the graph instead of naming the culprit.) """
+where a branch on a size breaks the graph instead of naming the culprit.)
+"""
 
 import sympy
 from torch._C._dynamo.eval_frame import set_code_exec_strategy
