@@ -1,16 +1,19 @@
 """Escapement: a tracing JIT for PyTorch programs whose sizes stay dynamic.
 
-`torch.compile(model, backend="escapement")` needs no import of this package. What stands here is for looking at what the
-compiler did: `explain(fn)(*args)`, `stats()`, `reset()`, `options()`.
+`torch.compile(model, backend="escapement")` needs no import of this package. What stands here is for declaring sizes
+(`compile(fn, dims={...})`, `Dim`, `learned_dims(compiled)`) and for looking at what the compiler did: `explain(fn)(*args)`,
+`stats()`, `reset()`, `options()`.
 
 This file imports neither torch nor the compiled core: programs that only list backends must not pay for them.
 """
 
 __version__ = "0.1.0"
-__all__ = ["EscapementError", "OptionError", "explain", "options", "reset", "stats", "__version__"]
+__all__ = ["Dim", "DimError", "EscapementError", "OptionError", "compile", "explain", "learned_dims", "options", "reset",
+           "stats", "__version__"]
 
 # name -> module that holds it; resolved at first use.
-_LAZY = {"EscapementError": "errors", "OptionError": "errors", "explain": "report", "options": "option_values"}
+_LAZY = {"Dim": "dims", "DimError": "errors", "EscapementError": "errors", "OptionError": "errors", "compile": "entry",
+         "explain": "report", "learned_dims": "learned", "options": "option_values"}
 
 
 def __getattr__(name):

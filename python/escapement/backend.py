@@ -17,7 +17,7 @@ import torch
 from . import dispatch, dynamo
 from .bindings import bindings
 from .core import CoreMissing, core
-from .errors import CompileError, OptionError
+from .errors import CompileError, DimError, OptionError
 from .ledger import LEDGER
 from .locator import Locator
 from .option_values import disabled, resolve
@@ -56,7 +56,7 @@ class Backend:
             values = resolve(mode, options)
             strict = values.get("strict", False)
             return self._compile(gm, inputs, values, training)
-        except (OptionError, CompileError, dynamo.RESTART, dynamo.SkipFrame):
+        except (OptionError, CompileError, DimError, dynamo.RESTART, dynamo.SkipFrame):
             raise
         except Exception as error:
             if training and dynamo.will_retry() and not isinstance(error, (GiveUp, CoreMissing)):
@@ -85,7 +85,9 @@ class Backend:
         from .training import compile_training
 
         make = functools.partial(self._training_region, values=values, name=name, code=code)
-        return compile_training(gm, inputs, make)
+        made = compile_training(gm, inputs, make)
+        dynamo.note_again()   # AOTAutograd has asked questions of its own
+        return made
 
     def _training_region(self, graph, kind, *, values, name, code):
         """One of AOTAutograd's graphs. Its own forward is right for any failure of ours, also in the lazy backward."""

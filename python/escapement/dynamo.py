@@ -40,12 +40,14 @@ from torch.fx.experimental import symbolic_shapes
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass as is_wrapper_subclass  # noqa: F401
 
+from . import attributes, steer_dims
 from .errors import EscapementError
 from .keys import frame_key
 from .ledger import COMPILES, LEDGER, Compile, Plan
 from .misses import miss
-from .notes import break_log, constant_size, first_line, input_dims, is_user_tensor, new_breaks, pins, place_of, read_of, relations
+from .notes import break_log, constant_size, first_line, in_words, input_dims, is_user_tensor, new_breaks, pins, place_of, read_of, relations
 from .notes import input_names  # noqa: F401  (part of what this file offers)
+from .option_values import resolve
 
 log = logging.getLogger("escapement")
 
@@ -74,6 +76,7 @@ class Session:
         self.attributes = plan.cause.kind == "attribute"   # module numbers that vary become symbols, now that one has
         self.degenerate = False  # a dim that is 0 or 1 now is a symbol
         self.broke = len(break_log())
+        self.declared = None     # steer_dims.Declared: what escapement.compile(dims=...) says about this frame
         self.start()
 
     def start(self):
@@ -114,7 +117,7 @@ def recipe_possible():
         env = ShapeEnv()
     except Exception:
         return False
-    return (frame[5] == "compiler_fn" and automatic == ["tx", "name", "entry", "is_unspecialized_nn_module"]
+    return (frame[5:7] == ["compiler_fn", "one_graph"] and automatic == ["tx", "name", "entry", "is_unspecialized_nn_module"]
             and all(hasattr(env, name) for name in ("guards", "var_to_sources", "source_to_var"))
             and hasattr(pgo, "auto_dynamic") and hasattr(symbolic_shapes, "make_symbol")
             and hasattr(convert_frame, "FrameExecStrategy") and RUN_ONLY is not None)
@@ -126,12 +129,16 @@ def restart_possible():
 
 
 def is_ours(fn):
+    return any(wrapper is state["backend"] for wrapper in wrappers(fn))
+
+
+def wrappers(fn):
     """torch.compile wraps the backend several times; each wrapper keeps the next under one of a few names."""
     for _ in range(8):
-        if fn is None or fn is state["backend"]:
-            return fn is not None
+        if fn is None:
+            return
+        yield fn
         fn = next((found for link in WRAPPER_LINKS if (found := getattr(fn, link, None)) is not None), None)
-    return False
 
 
 # --- the wrapped functions
@@ -147,8 +154,9 @@ def compile_frame(code, globals, locals, builtins, closure, compiler_fn, *rest, 
     # dynamic=False reaches us as this flag: the user does not want what the recipe does.
     if state["route"] != "recipe" or not torch._dynamo.config.automatic_dynamic_shapes or not is_ours(compiler_fn):
         return run()
+    declared = steer_dims.declared(compiler_fn, code, locals)
     # Every torch.compile() of a function has versions of its own.
-    key = id(compiler_fn), frame_key(locals, closure or (), code.co_freevars)
+    key = id(compiler_fn), frame_key(locals, closure or (), code.co_freevars), *steer_dims.key(declared)
     misses = new_misses(code, locals)
     plan = LEDGER.begin(code, key, misses)
     if one_graph(rest):   # the user wants no graph break: versions beyond the budget are compiled, and counted
@@ -156,13 +164,16 @@ def compile_frame(code, globals, locals, builtins, closure, compiler_fn, *rest, 
     if plan.refused:
         refuse(code)
     session, start = Session(code, key, plan), time.perf_counter()
+    session.declared = declared
     try:
-        result = attempt(session, run, one_graph(rest))
+        result = attempt(session, run, one_graph(rest) or asks_strict(compiler_fn))
     finally:
         LEDGER.note_break(code, new_breaks(session.broke))
     spent = (time.perf_counter() - start) * 1e3
     graphs = [compiled._replace(capture_ms=spent / len(session.pending), cause=plan.cause, misses=tuple(misses))
               for compiled in session.pending]
+    for compiled in graphs:
+        steer_dims.learn(declared, code, compiled.declared)
     LEDGER.note(code, key, CompileContext.current_compile_id().frame_compile_id, graphs)
     write_artifact(code, graphs)
     return result
@@ -276,6 +287,14 @@ def raise_eager(why, action, cause=None):
         raise error from cause
 
 
+def asks_strict(compiler_fn):
+    given = [options for fn in wrappers(compiler_fn) if (options := (getattr(fn, "kwargs", None) or {}).get("options"))]
+    try:
+        return resolve(given=given[0] if given else None)["strict"]
+    except EscapementError:   # a wrong option is the backend's to report, and it has not been asked yet
+        return False
+
+
 @contextlib.contextmanager
 def our_rules(session):
     """Configuration of exactly one compile, in this thread."""
@@ -342,8 +361,11 @@ def process_automatic_dynamic(tx, name, entry, *, is_unspecialized_nn_module=Fal
         return merged
     merged = copy.copy(merged)   # the original belongs to Dynamo's profile
     if isinstance(entry.size, tuple):
-        merged.size = dynamic_size(entry.size, merged.size, session.oblivious, session.plan.cause.kind == "size 0 or 1")
+        usual = dynamic_size(entry.size, merged.size, session.oblivious, session.plan.cause.kind == "size 0 or 1")
+        merged.size = steer_dims.sizes(session, tx, name, entry.size, usual, merged.size)
         session.degenerate |= any(n is pgo.auto_dynamic and type(now) is int and now < 2 for n, now in zip(merged.size, entry.size))
+    elif steer_dims.is_declared(session, name):
+        merged.scalar = steer_dims.scalar(session, name, entry.scalar, merged.scalar)
     elif entry.size is pgo.auto_dynamic and not is_unspecialized_nn_module and not is_constant(name):
         merged.scalar = pgo.auto_dynamic
     # Dynamo would keep the values seen before a dim varied for the older version; ours is one version for all of them.
@@ -408,10 +430,11 @@ def note_compile(gm):
     """First thing in a backend call: escapes and constant dims of this graph."""
     env, code = TracingContext.get().fake_mode.shape_env, current_code()
     session = getattr(active, "session", None)
+    needed = constants(gm, env)
     compiled = Compile(session.plan.number if session is not None else len(LEDGER.function(code).compiles), *input_dims(gm, env),
-                       *relations(env, session.reads if session is not None else {}, code))
+                       *relations(env, session.reads if session is not None else {}, code), constants=needed)
     if session is not None:
-        session.pending.append(compiled)
+        session.pending.append(compiled._replace(declared=steer_dims.hold(session, env, needed)))
     else:
         LEDGER.note(code, None, compiled.number, [compiled])
 
@@ -420,6 +443,21 @@ def current_version():
     """(key, number) of the compile this thread is in."""
     session = getattr(active, "session", None)
     return None if session is None else (session.key, session.plan.number)
+
+
+def note_again():
+    """After more questions were asked about the sizes of the same graph: do the declared dims still hold?"""
+    session = getattr(active, "session", None)
+    if session is not None and session.pending:
+        env = TracingContext.get().fake_mode.shape_env
+        last = session.pending[-1]
+        session.pending[-1] = last._replace(declared=steer_dims.hold(session, env, last.constants))
+
+
+def constants(gm, env):
+    """The operators whose schema takes an integer as a constant only, where the program gave one of its sizes or integers."""
+    return tuple(constant.text(in_words(constant.integer.meta["example_value"].node._expr, env))
+                 for constant in attributes.constants(gm))
 
 
 def write_artifact(code, graphs):

@@ -11,3 +11,7 @@ class OptionError(EscapementError, ValueError):
 
 class CompileError(EscapementError):
     """Something of ours failed while compiling, and `strict` is on."""
+
+
+class DimError(EscapementError, ValueError):
+    """A declared dim and the truth differ: in the spec itself, at a call, or because the program pins it."""

@@ -82,6 +82,8 @@ class Compile(typing.NamedTuple):
     key: int = 0         # which of the function's keys (rank, dtype, layout, grad mode); each has a budget of its own
     cause: Cause = FIRST
     misses: tuple = ()   # of Miss: why no older version took the call
+    constants: tuple = ()     # texts: operators that need one of the program's integers as a constant
+    declared: tuple = ()      # of frames.DimFact: what became of the dims of a function compiled with dims=
 
 
 class Plan(typing.NamedTuple):

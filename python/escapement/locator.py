@@ -37,5 +37,9 @@ class Locator:
         nodes = list(gm.graph.nodes) if gm is not None else []
         if not 0 <= index < len(nodes):
             return ""
-        frames = USER_FRAME.findall(nodes[index].meta.get("stack_trace") or "")
-        return "{}:{} in {}".format(*frames[-1]) if frames else f"graph node {nodes[index].name}"
+        return node_place(nodes[index])
+
+
+def node_place(node):
+    frames = USER_FRAME.findall(node.meta.get("stack_trace") or "")
+    return "{}:{} in {}".format(*frames[-1]) if frames else f"graph node {node.name}"

@@ -111,6 +111,8 @@ def compile_facts(function, compiled):
         "specialised": [pinned._asdict() for pinned in compiled.pinned],
         "escapes": [relation_facts(escape) for escape in compiled.escapes],
         "guards": [relation_facts(guard) for guard in compiled.guards],
+        "constants": list(compiled.constants),
+        "dims": [str(fact) for fact in compiled.declared if fact.said],
     }
 
 
@@ -207,6 +209,10 @@ def compile_lines(compiled, budget):
         yield f"  escape: {escape['relation']} at {short_path(escape['where'])}, from {sources}"
     for guard in compiled["guards"]:
         yield f"  guard: {guard['relation']} at {short_path(guard['where'])}"
+    for constant in compiled["constants"]:
+        yield f"  constant: {short_path(constant)}"
+    for fact in compiled["dims"]:
+        yield f"  dim: {short_path(fact)}"
 
 
 def escape_lines(escape):

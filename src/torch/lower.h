@@ -84,6 +84,7 @@ class OpCall {
   double number(std::string_view name, double otherwise = 0) const;
   std::string text(std::string_view name) const;
   std::vector<int64_t> integers(std::string_view name) const;    // pins symbols
+  bool varies(std::string_view name) const;                      // holds a symbol: to read it as an integer would pin it
   Dim dim(std::string_view name) const;
   std::vector<Dim> dims(std::string_view name) const;
   std::optional<int> axis(std::string_view name, int rank) const;

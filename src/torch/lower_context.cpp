@@ -108,6 +108,15 @@ std::vector<int64_t> OpCall::integers(std::string_view name) const {
   return out;
 }
 
+bool OpCall::varies(std::string_view name) const {
+  if (!given(name)) return false;
+  const c10::IValue& v = arg(name);
+  if (v.isSymInt()) return v.toSymInt().is_heap_allocated();
+  if (!v.isSymIntList()) return false;
+  const std::vector<c10::SymInt> entries = v.toSymIntVector();
+  return std::any_of(entries.begin(), entries.end(), [](const c10::SymInt& s) { return s.is_heap_allocated(); });
+}
+
 Dim OpCall::dim(std::string_view name) const {
   const c10::IValue& v = arg(name);
   return tape.dim_of(v.isSymInt() ? v.toSymInt() : c10::SymInt(v.toInt()));

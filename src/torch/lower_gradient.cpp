@@ -22,7 +22,7 @@ bool lower_slice_backward(OpCall& call) {
   const ValueId grad = call.value("grad_output");
   const std::vector<Dim> sizes = call.dims("input_sizes");
   const auto axis = call.axis("dim", static_cast<int>(sizes.size()));
-  if (!axis || call.integer("step", 1) != 1) return call.decline(Reason::call_attribute);
+  if (!axis || call.varies("step") || call.integer("step", 1) != 1) return call.decline(Reason::call_attribute);
   const SliceBounds bounds = slice_bounds(call, sizes[*axis]);
   return surrounded(call, grad, *axis, bounds.start, call.table().sub(sizes[*axis], bounds.end));
 }

@@ -69,6 +69,7 @@ Dim window_count(DimTable& dims, Dim size, Dim kernel, int64_t stride, int64_t p
 Sizes convolution(OpCall& call) {
   const ValueId x = call.value("input"), w = call.value("weight");
   if (call.flag("transposed") || (call.given("padding") && call.arg("padding").isString())) return {};
+  if (call.varies("stride") || call.varies("padding") || call.varies("dilation")) return {};  // sizes are read from ATen's result
   const std::vector<Dim>&in = call.type(x).sizes, &kernel = call.type(w).sizes;
   const size_t spatial = kernel.size() - 2;
   const bool batched = in.size() == kernel.size();

@@ -145,7 +145,8 @@ SliceBounds slice_bounds(OpCall& call, Dim size) {
   } else {
     call.tape.guard_relation(Guard::Kind::less_equal, start, end, true, "slice");
   }
-  const Dim step = dims.constant(call.integer("step", 1));
+  const Dim step = call.given("step") ? call.dim("step") : dims.constant(1);
+  if (!dims.as_constant(step)) call.tape.guard_relation(Guard::Kind::less, dims.constant(0), step, true, "step of a slice");
   return {start, end, dims.floordiv(dims.add(dims.sub(end, start), dims.sub(step, dims.constant(1))), step), step};
 }
 
