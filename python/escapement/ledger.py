@@ -110,7 +110,7 @@ class Budget:
         is not asked about any more. (A break inside a callee splits every frame on the way, so there one recompile is cheaper.)"""
         number, own = self.compiled, [miss for miss in misses if miss.version in self.versions]
         cause = self.cause(own) if number else Cause("key") if known else FIRST
-        for source in {source for miss in own for source in self.blame(miss)}:
+        for source in self.blame(own[0]) if own else ():   # of the version used last; what older ones missed was blamed before
             self.blamed[source].add(number)
         if number < LAST:
             return Plan(number, cause)
