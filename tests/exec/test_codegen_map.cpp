@@ -169,7 +169,8 @@ TEST(CodegenMap, StridesOfAnyKind) {
   }
 }
 
-// Each operand along the last axis or along the one before it; planes that tiles do not fill, and one that is smaller than a tile.
+// Each operand along the last axis or along the one before it; planes that tiles do not fill, and one that is smaller than a
+// tile.
 TEST(CodegenTile, EveryOperandEitherWay) {
   for (DType type : kStorage) {
     LoopNest nest = add_mul(type, InnerStride::unit, 3);

@@ -163,7 +163,8 @@ Value* Body::emit_gather(const LoopInput& input, const Chunk& chunk, bool shared
   size_t number = static_cast<size_t>(&input - stage_.inputs.data());
   if (gathered_[number].base) return load(kernel_, type, gathered_[number], chunk);
   Value* position = checked_position(input, value(input.position), chunk);
-  return load_scattered(kernel_, type, point_.params[input.number], chunk, {position, kernel_.stride(input.number, kernel_.axes())});
+  const Positions positions{position, kernel_.stride(input.number, kernel_.axes())};
+  return load_scattered(kernel_, type, point_.params[input.number], chunk, positions);
 }
 
 }  // namespace escapement

@@ -223,7 +223,8 @@ void BlockEmitter::emit_tree(std::vector<Reducer>& reducers, std::vector<Accumul
   Value* last = ir.b.CreateSub(used, ir.i64(1));
   Value* zeros = ir.b.CreateIntrinsic(llvm::Intrinsic::ctlz, {ir.b.getInt64Ty()}, {last, ir.b.getFalse()});
   Value* half = ir.b.CreateLShr(ir.i64(INT64_MIN), zeros);  // the highest bit of `last`; of 0 it is shifted out: not used
-  Var live = ir.var(used, "live"), step = ir.var(ir.b.CreateSelect(ir.b.CreateICmpEQ(last, ir.i64(0)), ir.i64(0), half), "step");
+  Value* first = ir.b.CreateSelect(ir.b.CreateICmpEQ(last, ir.i64(0)), ir.i64(0), half);
+  Var live = ir.var(used, "live"), step = ir.var(first, "step");
   ir.while_loop("tree", [&] { return ir.b.CreateICmpSGT(ir.get(step), ir.i64(0)); }, [&] {
     Value* distance = ir.get(step);
     ir.loop("level", ir.i64(0), ir.b.CreateSub(ir.get(live), distance), 1, [&](Value* i) {

@@ -1,7 +1,7 @@
-// The column schedule: the vector runs along the last axis, which is parallel; for each chunk of it the reduced axes are walked
-// from outside to inside. The 32 accumulators of the canonical order are vectors on the stack (a few KiB: L1). A chunk is two
-// registers wide, so that a row of the operand is read a cache line at a time; four if the bodies are small, as each step of the walk
-// has its price.
+// The column schedule: the vector runs along the last axis, which is parallel; for each chunk of it the reduced axes are
+// walked from outside to inside. The 32 accumulators of the canonical order are vectors on the stack (a few KiB: L1). A
+// chunk is two registers wide, so that a row of the operand is read a cache line at a time; four if the bodies are small, as
+// each step of the walk has its price.
 #include <algorithm>
 #include <cstdint>
 

@@ -15,8 +15,8 @@ unsigned unroll_of(const KernelEmitter& kernel, const Body& body) {
   return kernel.variant != Variant::general && body.size() < kUnrollBelow ? 2 : 1;
 }
 
-// Two registers for a large body: two chains of dependent operations run side by side, which fills the machine better than one
-// after the other.
+// Two registers for a large body: two chains of dependent operations run side by side, which fills the machine better than
+// one after the other.
 unsigned lanes_of(const KernelEmitter& kernel, const Body& narrow) {
   const bool large = kernel.variant != Variant::general && narrow.size() >= kUnrollBelow;
   return large ? std::min(2 * narrow.lanes(), kMostLanes) : narrow.lanes();

@@ -119,7 +119,8 @@ Value* scalar_address(Ir& ir, DType type, const Access& access, const Chunk& chu
 
 }  // namespace
 
-Value* load_scattered(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk, const Positions& positions) {
+Value* load_scattered(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk,
+                      const Positions& positions) {
   Ir& ir = kernel.ir;
   std::vector<Value*> offsets = lane_offsets(ir, type, access, chunk);
   Value* result = llvm::PoisonValue::get(ir.vector(ir.storage_type(type), chunk.lanes));

@@ -1,10 +1,11 @@
-// The tile variant of maps: some parameters are contiguous along the last axis, others, transposed, along the one before it. The two
-// axes are walked in tiles; a transposed parameter's part of the tile is turned into a block on the stack before the stages (if they
-// read it) and turned back after them (if they write it), by the precompiled routines of jit/run/row_block.h. Within a tile the
-// vector runs along the last axis, as in the fast variant.
+// The tile variant of maps: some parameters are contiguous along the last axis, others, transposed, along the one before it.
+// The two axes are walked in tiles; a transposed parameter's part of the tile is turned into a block on the stack before the
+// stages (if they read it) and turned back after them (if they write it), by the precompiled routines of
+// jit/run/row_block.h. Within a tile the vector runs along the last axis, as in the fast variant.
 //
-// Blocks are copies, so nothing may be read through one parameter that was written through another: the launcher sees to that, as it
-// does to the strides: each parameter has its expected stride along the last axis, or its elements are adjacent along the other.
+// Blocks are copies, so nothing may be read through one parameter that was written through another: the launcher sees to
+// that, as it does to the strides: each parameter has its expected stride along the last axis, or its elements are adjacent
+// along the other.
 #include <numeric>
 
 #include "jit/llvm/kernel.h"
@@ -19,10 +20,10 @@ struct TileEmitter {
   // How the stages use a parameter, and where its part of the tile at hand is.
   struct Param {
     bool unit = false, read = false, written = false;
-    Value *along = nullptr, *across = nullptr;    // bytes from element to element along the last axis and along the one before
+    Value *along = nullptr, *across = nullptr;    // bytes to the next element on the last axis and on the one before
     Value *transposed = nullptr, *memory = nullptr;
     Value* first = nullptr;                       // address of the tile's first element
-    Value *base = nullptr, *pitch = nullptr;      // of the tile's first line, at position 0 of the last axis; bytes between lines
+    Value *base = nullptr, *pitch = nullptr;      // of the first line, at position 0 of the last axis; to the next
   };
 
   KernelEmitter& kernel;
@@ -99,8 +100,10 @@ void TileEmitter::place(Param& param, unsigned number, Value* begin, Value* widt
   param.pitch = param.across;
   if (!param.unit) return;
   DType type = kernel.nest.params[number].dtype;
-  if (param.read)
-    ir.if_then(param.transposed, [&] { copy(gather_rows_symbol(size_of(type)), param, param.memory, param.first, width, lines); });
+  if (param.read) {
+    const std::string gather = gather_rows_symbol(size_of(type));
+    ir.if_then(param.transposed, [&] { copy(gather, param, param.memory, param.first, width, lines); });
+  }
   Value* block = ir.at(param.memory, ir.b.CreateMul(begin, ir.i64(-size_of(type))));
   param.base = ir.b.CreateSelect(param.transposed, block, plane);
   param.pitch = ir.b.CreateSelect(param.transposed, ir.i64(size_of(type) * kBlockRows), param.across);
@@ -108,7 +111,8 @@ void TileEmitter::place(Param& param, unsigned number, Value* begin, Value* widt
 
 void TileEmitter::put_back(const Param& param, DType type, Value* width, Value* lines) {
   if (!param.unit || !param.written) return;
-  ir.if_then(param.transposed, [&] { copy(scatter_rows_symbol(size_of(type)), param, param.first, param.memory, width, lines); });
+  const std::string scatter = scatter_rows_symbol(size_of(type));
+  ir.if_then(param.transposed, [&] { copy(scatter, param, param.first, param.memory, width, lines); });
 }
 
 void TileEmitter::copy(const std::string& symbol, const Param& param, Value* to, Value* from, Value* width, Value* lines) {

@@ -82,13 +82,14 @@ struct Point {
 
 Value* load(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk);   // register form
 void store(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk, Value* value);
-// Further places for a scattered load: a vector of i64, valid for unused lanes too, and the bytes from one place to the next. They
-// are multiplied as scalars: below AVX512 no instruction multiplies vectors of i64.
+// Further places for a scattered load: a vector of i64, valid for unused lanes too, and the bytes from one place to the
+// next. They are multiplied as scalars: below AVX512 no instruction multiplies vectors of i64.
 struct Positions {
   Value *places = nullptr, *stride = nullptr;
 };
 // Element by element at base + offset(lane) + places[lane] * stride.
-Value* load_scattered(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk, const Positions& positions);
+Value* load_scattered(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk,
+                      const Positions& positions);
 
 // --- outer loops
 

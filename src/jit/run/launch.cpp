@@ -18,7 +18,7 @@ constexpr int64_t kChunksPerThread = 4;    // so that a thread that is slow or l
 constexpr int64_t kInnerGrain = 1024;      // elements: chunks of the vector axis stay whole vectors and cache lines
 
 constexpr int64_t kBlockWorthRows = 256;         // fewer are done before the variant is compiled
-constexpr int64_t kBlockLightLength = 32;        // elements: longer rows fill the vector well, if little is done with each ...
+constexpr int64_t kBlockLightLength = 32;        // elements: longer rows fill the vector, if little is done with each ...
 constexpr int64_t kBlockLightCost = 40;          // ... element
 constexpr int64_t kTileWorthElements = 16384;    // fewer are done before the variant is compiled
 constexpr int64_t kTileWorthLength = 8;          // of both axes: shorter ones leave most of a tile empty

@@ -58,7 +58,8 @@ void merge_axes(const LoopNest& nest, Geometry& geometry);
 bool is_fast(const LoopNest& nest, const Geometry& geometry);
 // Of a fast row nest: whether the innermost parallel axis holds all rows.
 bool is_block(const LoopNest& nest, const Geometry& geometry);
-// Of a map that is not fast: whether every parameter is as expected along the last axis, or adjacent along the one before it.
+// Of a map that is not fast: whether every parameter is as expected along the last axis, or adjacent along the one before
+// it.
 bool is_tile(const LoopNest& nest, const Geometry& geometry);
 
 struct Launch {

@@ -1,5 +1,6 @@
-// Blocks of short rows, transposed: what the block variant of row kernels (jit/llvm/emit_block.cpp) calls at the edges of a block, and
-// the tile variant of maps (emit_tile.cpp) for parameters that lie transposed: their "rows" are the lines along the other axis.
+// Blocks of short rows, transposed: what the block variant of row kernels (jit/llvm/emit_block.cpp) calls at the edges of a
+// block, and the tile variant of maps (emit_tile.cpp) for parameters that lie transposed: their "rows" are the lines along
+// the other axis.
 //
 // A block holds kBlockRows rows of up to kBlockLength elements, element j of row r at [j * kBlockRows + r], so that vectors run
 // across the rows. One precompiled routine per element size serves every kernel: shuffles cost nothing to compile there.
