@@ -78,7 +78,9 @@ Dim DimTable::Impl::rewrite_variable(Var v) {
     const Range r = variable_range(v);
     return r.low == r.high ? constant(r.low) : of(v);
   }
-  const Dim rebuilt = build(variable.op, canonical(variable.a), canonical(variable.b));
+  const Dim x = canonical(variable.a), y = canonical(variable.b);
+  if (x == variable.a && y == variable.b) return decide_atom(of(v));
+  const Dim rebuilt = build(variable.op, x, y);
   const auto lone = lone_variable(rebuilt);
   if (!lone || !variables[*lone].is_atom) return rebuilt;
   if (const auto found = solved.find(*lone); found != solved.end()) return canonical(found->second);
@@ -88,6 +90,7 @@ Dim DimTable::Impl::rewrite_variable(Var v) {
 // What the ranges of its operands say about an atom; the atom itself if nothing.
 Dim DimTable::Impl::decide_atom(Dim a) {
   const Variable v = variables[*lone_variable(a)];
+  if (v.op == AtomOp::wide_add || v.op == AtomOp::wide_mul) return a;
   const Range x = range(v.a), y = range(v.b);
   if (v.op == AtomOp::min || v.op == AtomOp::max) {
     const auto apart = difference(v.b, v.a);
