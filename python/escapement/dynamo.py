@@ -302,7 +302,8 @@ def our_rules(session):
         scope.enter_context(torch._dynamo.config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True,
                                                        allow_unspec_int_on_nn_module=session.attributes))
         scope.enter_context(torch.fx.experimental._config.patch(use_duck_shape=False, backed_size_oblivious=session.oblivious))
-        scope.enter_context(sizes_may_be_zero())
+        if session.oblivious:   # otherwise 0 and 1 are constants, and symbols are guarded to be 2 or more
+            scope.enter_context(sizes_may_be_zero())
         if session.host:   # a branch on an unbacked size is a graph break; nothing is traced twice for it
             scope.enter_context(torch.compiler.config.patch(unbacked_sources=",".join(session.host)))
         if session.operators:
