@@ -1,16 +1,17 @@
 """Escapement: a tracing JIT for PyTorch programs whose sizes stay dynamic.
 
-`torch.compile(model, backend="escapement")` needs no import of this package. What stands here is for looking at what the
-compiler did: `explain(fn)(*args)`, `stats()`, `reset()`, `options()`.
+`torch.compile(model, backend="escapement")` needs no import of this package. `jit(fn)` is the tracer without Dynamo. The rest is for
+looking at what the compiler did: `explain(fn)(*args)`, `stats()`, `reset()`, `options()`.
 
 This file imports neither torch nor the compiled core: programs that only list backends must not pay for them.
 """
 
 __version__ = "0.1.0"
-__all__ = ["EscapementError", "OptionError", "explain", "options", "reset", "stats", "__version__"]
+__all__ = ["ContractError", "EscapementError", "OptionError", "explain", "jit", "options", "reset", "stats", "__version__"]
 
 # name -> module that holds it; resolved at first use.
-_LAZY = {"EscapementError": "errors", "OptionError": "errors", "explain": "report", "options": "option_values"}
+_LAZY = {"ContractError": "errors", "EscapementError": "errors", "OptionError": "errors", "explain": "report", "jit": "jitted",
+         "options": "option_values"}
 
 
 def __getattr__(name):
@@ -30,11 +31,11 @@ def __dir__():
 
 
 def stats():
-    """Counters of this process: those of the core, and those of the torch.compile front end under "dynamo"."""
+    """Counters of this process: those of the core, of the torch.compile front end under "dynamo", of our tracer under "jit"."""
     from .core import core
     from .ledger import LEDGER
 
-    return {**core().stats(), "dynamo": LEDGER.counters()}
+    return {**core().stats(), "dynamo": LEDGER.counters(), "jit": LEDGER.jit_counters()}
 
 
 def reset():

@@ -11,3 +11,7 @@ class OptionError(EscapementError, ValueError):
 
 class CompileError(EscapementError):
     """Something of ours failed while compiling, and `strict` is on."""
+
+
+class ContractError(EscapementError):
+    """A check found that compiled code and the function itself differ: the contract of call mode is broken."""

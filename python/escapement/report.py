@@ -13,6 +13,7 @@ import re
 
 import torch
 
+from .jitted import REASONS, Jitted
 from .ledger import COMPILES, LEDGER, size_name
 
 # How the core writes where a symbol comes from: an argument by its number, then what of it.
@@ -57,7 +58,7 @@ def explain(fn, **compile_options):
 
 
 def is_compiled(fn):
-    return isinstance(fn, torch.nn.Module) and hasattr(fn, "_orig_mod") or hasattr(fn, "_torchdynamo_orig_callable")
+    return isinstance(fn, Jitted) or isinstance(fn, torch.nn.Module) and hasattr(fn, "_orig_mod") or hasattr(fn, "_torchdynamo_orig_callable")
 
 
 def activity():
@@ -66,7 +67,8 @@ def activity():
 
 def work_done(function):
     """Changes when the function is compiled, skipped, or one of its regions runs."""
-    return len(function.compiles), len(function.skips), len(function.breaks), tuple(map(runs, function.regions()))
+    return (len(function.compiles), len(function.skips), len(function.breaks), sum(function.eager.values()),
+            tuple(map(runs, function.regions())))
 
 
 def runs(region):
@@ -93,6 +95,7 @@ def function_facts(function):
         "given_up": sorted({source for sources in function.given_up.values() for source in sources}),
         "graph_breaks": list(function.breaks),
         "skipped": list(function.skips),
+        "eager": {reason: {"calls": calls, "detail": function.details.get(reason, "")} for reason, calls in function.eager.items()},
         "regions": [{**region.info(), "inputs": list(inputs)} for region, inputs in function.regions_and_inputs()],
     }
 
@@ -125,6 +128,9 @@ def function_lines(facts):
         yield f"  graph break: {reason}"
     for reason in facts["skipped"]:
         yield f"  not compiled: {reason}"
+    for name, fact in sorted(facts["eager"].items()):
+        detail = f": {fact['detail']}" if fact["detail"] else ""
+        yield f"  eager: {REASONS[name]} ({name}, {fact['calls']} calls){detail}"
     for info in facts["regions"]:
         yield from indent(region_lines(info))
 
