@@ -159,7 +159,7 @@ def input_specs(leaves):
 
 def caller_tensors(frame, watch):
     """The real tensors of the call being recorded, from the frame that called the region, and those of the modules."""
-    given = frame.f_locals.get("leaves", frame.f_locals.get("args"))
+    given = frame.f_locals.get("leaves")
     if given is None:
         return None
     return [leaf for leaf in given if isinstance(leaf, torch.Tensor)] + watch.tensors

@@ -5,7 +5,7 @@ each key has one Region of the core. Tensor sizes and integers are symbols in it
 have compiled runs `fn` itself, counted under a reason of REASONS; only call mode's contract (Python state is read when recording,
 not at every call) is unguarded, and `check=` tests it.
 
-The quick way through __call__ is for positional arguments that all are leaves. It asks the same questions as the other one.
+The quick way through __call__ is for arguments that all are tensors or integers. It asks the same questions as the other one.
 """
 
 import functools
@@ -116,12 +116,17 @@ class Jitted:
 
     def __call__(self, *args, **kwargs):
         table = self._table
-        if table is not None and not kwargs:
-            entry = table.quick.get((grad_mode(), inference_mode(), default_dtype(), *map(type, args)))
+        if table is not None:
+            leaves = args
+            key = (grad_mode(), inference_mode(), default_dtype(), *map(type, args))
+            if kwargs:
+                leaves = (*args, *kwargs.values())
+                key = (*key, *kwargs, *map(type, kwargs.values()))
+            entry = table.quick.get(key)
             if entry is not None and table.current() and not (
                     RECORDING or any_autocast() or function_modes() or dispatch_modes() or transforms()):
                 try:
-                    found = entry.region(*args)
+                    found = entry.region(*leaves)
                 except Exception as error:
                     return self._failed(entry, error, args, kwargs)
                 return entry.results[found[-1]](found, ())
@@ -259,11 +264,11 @@ class Jitted:
 
     def _offer(self, table, entry, structure):
         """To the quick way, if that way can tell such calls apart."""
-        positional, names, _ = structure
-        quick = all(child[0] in ("tensor", "int") for child in positional) and not names
+        positional, names, named = structure
+        quick = all(child[0] in ("tensor", "int") for child in (*positional, *named))
         if quick and not any_autocast() and not self._checker.active and not (grad_mode() and table.watch.tensors):
-            kinds = (child[1] if child[0] == "tensor" else int for child in positional)
-            table.quick[(grad_mode(), inference_mode(), default_dtype(), *kinds)] = entry
+            kinds, named_kinds = ([child[1] if child[0] == "tensor" else int for child in part] for part in (positional, named))
+            table.quick[(grad_mode(), inference_mode(), default_dtype(), *kinds, *names, *named_kinds)] = entry
 
     # --- what the user asks
 

@@ -1,0 +1,873 @@
+"""escapement.jit in call mode: whatever is passed, returned, replaced or switched, a call gives what the function gives, and the
+counters say how: from compiled code, recorded, or by the function itself under a reason.
+"""
+
+import collections
+import copy
+import dataclasses
+import enum
+import functools
+import gc
+import threading
+import weakref
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import escapement
+from escapement.errors import ContractError, OptionError
+
+pytestmark = pytest.mark.usefixtures("fresh")
+Pair = collections.namedtuple("Pair", "left right")
+
+
+@dataclasses.dataclass
+class Box:
+    data: torch.Tensor
+    scale: float = 2.0
+    tag: str = "a"
+
+
+class Color(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+def matrix(rows, columns=4, seed=0):
+    return torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed + rows))
+
+
+def equal(ours, host):
+    """Same types, same values, same identity of what stands twice."""
+    if isinstance(host, torch.Tensor):
+        assert isinstance(ours, torch.Tensor) and type(ours) is type(host)
+        assert (ours.dtype, ours.shape, ours.requires_grad) == (host.dtype, host.shape, host.requires_grad)
+        assert ours.numel() == 0 or 1 in host.shape or ours.stride() == host.stride()
+        torch.testing.assert_close(ours, host, rtol=2e-6, atol=1e-6, equal_nan=True)
+        return
+    assert type(ours) is type(host), (ours, host)
+    if dataclasses.is_dataclass(host):
+        ours, host = vars(ours), vars(host)
+    if isinstance(host, dict):
+        assert list(ours) == list(host)
+        ours, host = list(ours.values()), list(host.values())
+    if isinstance(host, (list, tuple)):
+        assert len(ours) == len(host)
+        for a, b in zip(ours, host):
+            equal(a, b)
+        return
+    assert ours == host or ours != ours and host != host
+
+
+def check(jitted, fn, calls, recordings=None, eager=()):
+    """Every call of the list, ours and the function's own, on arguments that neither sees of the other's writes."""
+    for args in calls:
+        named = args.pop() if isinstance(args, list) and isinstance(args[-1], dict) and args[-1].pop("kwargs", False) else {}
+        ours, host = copy.deepcopy((list(args), named)), copy.deepcopy((list(args), named))
+        equal(jitted(*ours[0], **ours[1]), fn(*host[0], **host[1]))
+        equal(ours, host)
+    info = jitted.info()
+    assert set(info["eager"]) == set(eager), info["eager"]
+    assert not any(region["fallbacks"] for region in info["regions"]), [region["fallbacks"] for region in info["regions"]]
+    if recordings is not None:
+        assert info["recordings"] == recordings, info["recordings"]
+    return info
+
+
+# --- arguments and results
+
+TREES = {
+    "tensors": (lambda x, y: x * 2 + y, lambda n: (matrix(n), matrix(n, seed=1))),
+    "keywords": (lambda x, *, y=None, z=1: x + (0 if y is None else y) * z, lambda n: [matrix(n), dict(y=matrix(n), z=3, kwargs=True)]),
+    "default_none": (lambda x, mask=None: x if mask is None else x * mask, lambda n: (matrix(n), None)),
+    "dict": (lambda d: {"sum": d["a"] + d["b"], "a": d["a"]}, lambda n: ({"a": matrix(n), "b": matrix(n, seed=2)},)),
+    "ordered_dict": (lambda d: collections.OrderedDict(b=d["b"] * 2), lambda n: (collections.OrderedDict(b=matrix(n)),)),
+    "list": (lambda xs: [x + 1 for x in xs], lambda n: ([matrix(n), matrix(n + 1)],)),
+    "nested": (lambda t: (t[0][0]["k"].relu(), [t[1], None]), lambda n: (([{"k": matrix(n)}], matrix(n)),)),
+    "namedtuple": (lambda p: Pair(p.right, p.left * 2), lambda n: (Pair(matrix(n), matrix(n + 2)),)),
+    "dataclass": (lambda b: Box(b.data * b.scale, b.scale + 1, b.tag), lambda n: (Box(matrix(n)),)),
+    "size": (lambda x, s: x.reshape(s).sum(0), lambda n: (matrix(n), torch.Size([n * 4]))),
+    "integers": (lambda x, n: (x * n, torch.zeros(n), x[:n], n + 1, x.shape[0] * n), lambda n: (matrix(n), n)),
+    "two_integers": (lambda x, a, b: x[a:b] + (b - a), lambda n: (matrix(9), 1, n)),
+    "input_back": (lambda x, y: (x, y, x), lambda n: (matrix(n), matrix(n))),
+    "nothing": (lambda x: None, lambda n: (matrix(n),)),
+    "no_tensors": (lambda n: n * 2 + 1, lambda n: (n,)),
+    "constants_back": (lambda x: (x.exp(), None, True, "text", 2.5, 7, x.dtype), lambda n: (matrix(n),)),
+    "size_back": (lambda x: (x.shape[0], x.numel(), x.shape, x.shape[1] / 2), lambda n: (matrix(n),)),
+    "item_back": (lambda x: (x.amax().item(), x.long().sum().item(), (x > 9).any().item()), lambda n: (matrix(n),)),
+    "kept_dim": (lambda x, keep: x.sum(0, keepdim=keep), lambda n: (matrix(n), n % 2 == 0)),
+    "enum": (lambda x, c: x + 1 if c is Color.RED else x - 1, lambda n: (matrix(n), Color(1 + n % 2))),
+    "dtype": (lambda x, d: x.to(d), lambda n: (matrix(n), torch.float64 if n % 2 else torch.bfloat16)),
+    "string": (lambda x, how: x.relu() if how == "relu" else x.exp(), lambda n: (matrix(n), "relu" if n % 2 else "exp")),
+    "slice": (lambda x, s: x[s], lambda n: (matrix(9), slice(None, None, 2))),
+    "view": (lambda x: (x.t(), x[1:], x.view(-1)), lambda n: (matrix(n),)),
+    "text_of_size": (lambda x: {f"{x.shape[0]}": x, "n": str(x.shape[0])}, lambda n: (matrix(n),)),
+    "size_as_key": (lambda x: x * {2: 5, 3: 7}.get(x.shape[0], 1), lambda n: (matrix(n),)),
+    "isinstance": (lambda x, n: x * n if isinstance(n, int) else x - n, lambda n: (matrix(n), n)),
+}
+VERSIONED = {"kept_dim": 2, "enum": 2, "dtype": 2, "string": 2, "text_of_size": 3, "size_as_key": 3}
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_trees(name):
+    fn, make = TREES[name]
+    check(escapement.jit(fn), fn, [make(n) for n in (5, 2, 3, 5)], VERSIONED.get(name, 1))
+
+
+def test_an_input_comes_back_as_the_same_object():
+    jitted = escapement.jit(lambda x, xs, d: (x, xs, xs[0], d))
+    for n in (3, 4, 3):
+        x, xs, d = matrix(n), [matrix(n)], {"a": 1}
+        a, b, c, e = jitted(x, xs, d)
+        assert a is x and b is xs and c is xs[0] and e is d
+    assert jitted.info()["recordings"] == 1
+
+
+def append(xs, x):
+    xs.append(x * 2)
+    xs[0] = x
+    return xs[-1] + 1
+
+
+def fill(d, x):
+    d["new"] = x + 1
+    d.pop("old", None)
+    return x
+
+
+def set_field(box, x):
+    box.data = x * box.scale
+    box.tag = "b"
+
+
+def replace_nested(t, x):
+    t[0]["list"].insert(0, x.relu())
+    return t
+
+
+MUTATIONS = {"list": (append, lambda: [matrix(1)]), "dict": (fill, lambda: {"old": matrix(1), "kept": matrix(2)}),
+             "dataclass": (set_field, lambda: Box(matrix(2))), "nested": (replace_nested, lambda: ({"list": [matrix(3)]}, 4))}
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_changed_containers_are_the_callers(name):
+    fn, make = MUTATIONS[name]
+    check(escapement.jit(fn), fn, [(make(), matrix(n)) for n in (3, 5, 2)], 1)
+
+
+def test_integers_are_one_version_and_floats_at_most_three():
+    jitted = escapement.jit(lambda x, n, f: x[:n] * f + n)
+    calls = [(matrix(9), n, f) for n in (1, 3, 0, 8) for f in (2.5, 0.1, -0.0, 0.0, 3.0, float("inf"), float("nan"))]
+    info = check(jitted, jitted.__wrapped__, calls)
+    assert info["keys"] == 4   # two floats as constants, NaN, and all others as a run-time value
+    assert info["recordings"] == 4 and info["versions"] == 4
+
+
+def test_zero_and_minus_zero_are_two_values():
+    jitted = escapement.jit(lambda x, f: torch.full((1,), f).reciprocal() + x * 0)
+    check(jitted, jitted.__wrapped__, [(torch.ones(1), f) for f in (0.0, -0.0, 0.0, -0.0)])
+
+
+def test_one_and_true_are_two_values():
+    jitted = escapement.jit(lambda x, f: x * 2 if f is True else x * 3)
+    check(jitted, jitted.__wrapped__, [(matrix(2), v) for v in (1, True, 1, True, 1.0)])
+
+
+def test_a_program_that_must_know_an_integer():
+    jitted = escapement.jit(lambda x, n: x * (1 << n) + (n & 3))
+    for n in range(12):
+        equal(jitted(matrix(3), n), jitted.__wrapped__(matrix(3), n))
+    assert sum(jitted.info()["eager"].values()) + sum(sum(r["fallbacks"].values()) for r in jitted.info()["regions"]) >= 12 - 8 - 1
+
+
+@pytest.mark.parametrize("value", [object(), torch.sparse_coo_tensor([[0]], [1.0], (2,)), {1, 2}, iter([1])], ids=lambda v: type(v).__name__)
+def test_unknown_arguments_run_eagerly_and_are_counted(value):
+    jitted = escapement.jit(lambda x, v: (x * 2, type(v).__name__))
+    equal(jitted(matrix(2), value), jitted.__wrapped__(matrix(2), value))
+    info = jitted.info()
+    assert info["eager"] == {"unsupported_argument": 1} or info["regions"][0]["fallbacks"] == {"unsupported_input": 1}
+    assert escapement.stats()["jit"]["eager"] == info["eager"]
+
+
+def test_an_unknown_result_is_eagers():
+    class Thing:
+        def __init__(self, x):
+            self.x = x
+
+    jitted = escapement.jit(lambda x: Thing(x + 1))
+    for _ in range(3):
+        thing = jitted(matrix(2))
+        assert type(thing) is Thing and torch.equal(thing.x, matrix(2) + 1) and "Wrapper" not in repr(type(thing.x))
+    assert jitted.info()["eager"] == {"unsupported_result": 3}
+
+
+def test_strict_makes_them_errors():
+    with pytest.raises(escapement.EscapementError, match="unsupported_argument"):
+        escapement.jit(lambda x, v: x, strict=True)(matrix(2), object())
+
+
+# --- sizes, branches, values
+
+def test_sizes_stay_symbols_through_python_arithmetic():
+    def fn(x):
+        half = x.shape[0] // 2
+        y = torch.zeros(half + 1, x.size(1) * 2)
+        return x.view(-1)[: half * x.shape[1]] * half, y + x.shape[0], x[half:], torch.arange(x.shape[0] % 3 + 1)
+
+    check(escapement.jit(fn), fn, [(matrix(n, m),) for n, m in ((6, 4), (9, 3), (2, 5), (7, 7), (30, 2))], 1)
+
+
+def test_a_branch_on_a_size_is_a_version_each_way_and_its_line_is_reported():
+    def fn(x):
+        if x.shape[0] > 4:
+            return x + 1
+        return x - 1, x.shape[0]
+
+    jitted = escapement.jit(fn)
+    check(jitted, fn, [(matrix(n),) for n in (6, 3, 9, 1, 5, 4)], 2)
+    text, line = str(escapement.explain(jitted)(matrix(2))), fn.__code__.co_firstlineno + 1
+    assert f"test_jit.py:{line} in" in text and "guard" in text and "x.size(0)" in text
+
+
+@pytest.mark.parametrize("fn", [
+    lambda x: x + 1 if x.sum() > 0 else x - 1,
+    lambda x: x * x.sum().item(),
+    lambda x: x[: int((x > 0).sum())],
+    lambda x: x * x.max().item() if x.min().item() < -0.5 else x,
+    lambda x: torch.zeros((x > 0).sum().item()),
+], ids=["branch", "item", "size", "float_branch", "zeros"])
+def test_values_read_by_the_host(fn):
+    jitted = escapement.jit(fn)
+    for seed in range(6):
+        x = matrix(4, seed=seed) + (seed % 3 - 1) * 2
+        equal(jitted(x), fn(x))
+    info = jitted.info()
+    assert info["recordings"] + sum(sum(r["fallbacks"].values()) for r in info["regions"]) <= 6
+
+
+@pytest.mark.parametrize("fn", [lambda x: x + x.tolist()[0][0], lambda x: x * float(x.numpy().max()), lambda x: (x * 2).numpy().sum().item()],
+                         ids=["tolist", "numpy", "numpy_of_result"])
+def test_memory_read_by_the_host_is_never_baked(fn):
+    jitted = escapement.jit(fn)
+    for seed in range(4):
+        equal(jitted(matrix(3, seed=seed)), fn(matrix(3, seed=seed)))
+    assert jitted.info()["regions"][0]["fallbacks"].get("storage_access") or jitted.info()["eager"]
+
+
+def test_a_branch_after_a_write_is_right():
+    def fn(x):
+        x.add_(1)
+        return x * 2 if x.sum() > 0 else x * 3
+
+    jitted = escapement.jit(fn)
+    for seed in range(5):
+        a, b = matrix(3, seed=seed) - seed % 2 * 5, matrix(3, seed=seed) - seed % 2 * 5
+        equal(jitted(a), fn(b))
+        equal(a, b)
+    assert "data_dependent_guard" in jitted.info()["regions"][0]["fallbacks"]
+
+
+# --- memory
+
+def test_in_place_and_aliased_arguments():
+    def fn(x, y):
+        x.add_(1)
+        y.mul_(2)
+        return x + y
+
+    jitted = escapement.jit(fn)
+    for make in (lambda: (matrix(4), matrix(4, seed=1)), lambda: 2 * (matrix(4),), lambda: (lambda b: (b[:3], b[1:]))(matrix(4)),
+                 lambda: (lambda b: (b, b.view(-1).view(4, 4)))(matrix(4))) * 2:
+        ours, host = make(), make()
+        equal(jitted(*ours), fn(*host))
+        equal(ours, host)
+
+
+def test_random_numbers_are_eagers():
+    jitted = escapement.jit(lambda x: (F.dropout(x, 0.5), torch.randn(x.shape[0])))
+    for n in (3, 6, 2):
+        torch.manual_seed(n)
+        ours = jitted(matrix(n))
+        torch.manual_seed(n)
+        equal(ours, jitted.__wrapped__(matrix(n)))
+    assert jitted.info()["recordings"] == 1
+
+
+# --- errors
+
+def test_the_programs_own_errors():
+    jitted = escapement.jit(lambda x, y: x @ y)
+    for shapes in (((2, 3), (4, 5)), ((2, 3), (3, 5)), ((2, 3), (4, 5))):
+        x, y = (torch.ones(shape) for shape in shapes)
+        try:
+            want = x @ y
+        except RuntimeError as error:
+            with pytest.raises(RuntimeError) as ours:
+                jitted(x, y)
+            assert str(ours.value).splitlines()[0] == str(error).splitlines()[0]
+        else:
+            equal(jitted(x, y), want)
+
+
+def test_an_error_that_only_symbols_bring_is_not_seen():
+    jitted = escapement.jit(lambda x: x * pow(x.shape[0], 2, 5))
+    check_all = [(matrix(n),) for n in (3, 4, 5)]
+    for args in check_all:
+        equal(jitted(*args), jitted.__wrapped__(*args))
+    assert jitted.info()["eager"] == {"recording_raised": 3}
+
+
+def test_after_a_write_such_an_error_is_raised_with_a_note():
+    def fn(x):
+        x.add_(1)
+        return x * pow(x.shape[0], 2, 5)
+
+    with pytest.raises(TypeError) as error:
+        escapement.jit(fn)(matrix(3))
+    assert any("being recorded" in note for note in getattr(error.value, "__notes__", ["being recorded"]))
+
+
+# --- parameters, buffers, modules
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+        self.scale = torch.nn.Parameter(torch.ones(4))
+        self.register_buffer("shift", torch.zeros(4))
+        self.layers = torch.nn.ModuleList([torch.nn.Linear(4, 4) for _ in range(2)])
+        self.drop = torch.nn.Dropout(0.5)
+
+    def forward(self, x):
+        x = self.linear(x) * self.scale + self.shift
+        for layer in self.layers:
+            x = layer(x).relu()
+        return self.drop(x)
+
+
+def fresh_linear():
+    torch.manual_seed(5)
+    return torch.nn.Linear(4, 4)
+
+
+def set_data(net):
+    net.scale.data = torch.full((4,), 3.0)
+
+
+def assign(net):
+    net.scale = torch.nn.Parameter(torch.full((4,), 3.0))
+
+
+def by_dict(net):
+    net._parameters["scale"] = torch.nn.Parameter(torch.full((4,), 3.0))
+
+
+def assigned_state(net):
+    net.load_state_dict({k: v + 1 for k, v in net.state_dict().items()}, assign=True)
+
+
+def copied_state(net):
+    net.load_state_dict({k: v + 1 for k, v in net.state_dict().items()})
+
+
+def surgery(net):
+    net.linear = fresh_linear()
+
+
+def in_list(net):
+    net.layers[0] = fresh_linear()
+
+
+def insert(net):
+    net.layers.insert(0, fresh_linear())
+
+
+def delete(net):
+    del net.layers[0]
+
+
+def append_layer(net):
+    net.layers.append(fresh_linear())
+
+
+def new_buffer(net):
+    net.register_buffer("shift", torch.full((4,), 2.0))
+
+
+def buffer_attribute(net):
+    net.shift = torch.full((4,), 2.0)
+
+
+def in_place(net):
+    with torch.no_grad():
+        net.scale.mul_(2)
+        net.shift.add_(1)
+
+
+def parametrized(net):
+    torch.nn.utils.parametrize.register_parametrization(net.linear, "weight", torch.nn.Softplus())
+
+
+def weight_norm(net):
+    torch.nn.utils.parametrizations.weight_norm(net.linear)
+
+
+def to_double_and_back(net):
+    net.to(torch.float64).to(torch.float32)
+
+
+def overwritten(net):
+    torch.__future__.set_overwrite_module_params_on_conversion(True)
+    try:
+        net.to(torch.float64).to(torch.float32)
+        net.scale.data.mul_(2)
+    finally:
+        torch.__future__.set_overwrite_module_params_on_conversion(False)
+
+
+def forward_hook(net):
+    net.linear.register_forward_hook(lambda module, args, output: output + 1)
+
+
+REPLACEMENTS = [set_data, assign, by_dict, assigned_state, copied_state, surgery, in_list, insert, delete, append_layer, new_buffer,
+                buffer_attribute, in_place, parametrized, weight_norm, to_double_and_back, overwritten, forward_hook]
+SAME_OBJECTS = (set_data, copied_state, in_place)   # no new recording: the tensors are the same objects
+
+
+@pytest.mark.parametrize("replace", REPLACEMENTS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("wrap", [lambda net: net, lambda net: lambda x: net(x), lambda net: functools.partial(net), lambda net: net.forward],
+                         ids=["module", "lambda", "partial", "method"])
+def test_replaced_parts_are_noticed(replace, wrap):
+    torch.manual_seed(0)
+    net = Net().eval()
+    fn = wrap(net)
+    jitted = escapement.jit(fn)
+    with torch.no_grad():
+        check(jitted, fn, [(matrix(n),) for n in (3, 5)], 1)
+        replace(net)
+        check(jitted, fn, [(matrix(n),) for n in (3, 5)], 1)
+        assert jitted.info()["dropped"] == (0 if replace in SAME_OBJECTS else 1)
+
+
+def test_functional_call_of_a_module_inside():
+    net = torch.nn.Linear(4, 4)
+    outer = torch.nn.Module()
+    outer.inner, outer.forward = net, escapement.jit(lambda x: net(x))
+    other = {"inner.weight": torch.ones(4, 4), "inner.bias": torch.zeros(4)}
+    x = matrix(2)
+    with torch.no_grad():
+        for _ in range(2):
+            equal(outer(x), net(x))
+            equal(torch.func.functional_call(outer, other, (x,)), x @ torch.ones(4, 4))
+        assert outer.forward.info()["dropped"] == 3
+
+
+def test_swapped_tensors_are_refused_or_noticed():
+    net = torch.nn.Linear(4, 4)
+    jitted, x = escapement.jit(net), matrix(2)
+    with torch.no_grad():
+        jitted(x), jitted(x)
+        try:
+            torch.utils.swap_tensors(net.weight, torch.nn.Parameter(torch.ones(4, 4)))
+        except RuntimeError:
+            jitted.clear()
+        equal(jitted(x), net(x))
+
+
+def test_a_function_that_is_replaced_all_the_time_runs_eagerly():
+    net = torch.nn.Linear(4, 4)
+    jitted = escapement.jit(net, max_recordings=2)
+    with torch.no_grad():
+        for n in range(6):
+            net.weight = torch.nn.Parameter(torch.full((4, 4), float(n)))
+            equal(jitted(matrix(2)), net(matrix(2)))
+    assert jitted.info()["eager"] == {"replaced": 3}
+
+
+def test_training_flags_are_a_key():
+    net = Net()
+    jitted = escapement.jit(net)
+    with torch.no_grad():
+        for mode in (True, False, True, False):
+            net.train(mode)
+            torch.manual_seed(1)
+            ours = jitted(matrix(3))
+            torch.manual_seed(1)
+            equal(ours, net(matrix(3)))
+        net.drop.training = True    # one flag, behind everybody's back
+        torch.manual_seed(1)
+        ours = jitted(matrix(3))
+        torch.manual_seed(1)
+        equal(ours, net(matrix(3)))
+    info = jitted.info()
+    assert info["recordings"] == 3 and info["dropped"] == 0
+
+
+def test_batch_norm_writes_its_statistics():
+    nets = [torch.nn.BatchNorm1d(4) for _ in range(2)]
+    jitted = escapement.jit(nets[0])
+    with torch.no_grad():
+        for n in (3, 6, 9):
+            equal(jitted(matrix(n)), nets[1](matrix(n)))
+            equal(dict(nets[0].named_buffers()), dict(nets[1].named_buffers()))
+    assert jitted.info()["recordings"] == 1
+
+
+WEIGHT = torch.ones(4)
+
+
+def test_replaced_globals_and_closures_of_tensors_are_noticed():
+    global WEIGHT
+    held = torch.ones(4)
+
+    def fn(x):
+        return x * WEIGHT + held
+
+    jitted = escapement.jit(fn)
+    check(jitted, fn, [(matrix(3),), (matrix(2),)], 1)
+    WEIGHT = torch.full((4,), 2.0)
+    check(jitted, fn, [(matrix(3),), (matrix(2),)])
+    held = torch.zeros(4)
+    check(jitted, fn, [(matrix(3),), (matrix(2),)])
+    assert jitted.info()["dropped"] == 2
+
+
+# --- state that the program rebinds
+
+class Counter(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.calls, self.last, self.log = 0, None, []
+
+
+class CountsCalls(Counter):
+    def forward(self, x):
+        self.calls += 1
+        return x * self.calls
+
+
+class KeepsTensor(Counter):
+    def forward(self, x):
+        last, self.last = self.last, x + 1
+        return x if last is None else x * last.sum()
+
+
+class Appends(Counter):
+    def forward(self, x):
+        self.log.append(x * 2)
+        return sum(self.log).sum() + x
+
+
+class ReplacesBuffer(Counter):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("total", torch.zeros(()))
+
+    def forward(self, x):
+        self.total = self.total + x.sum()
+        return x * self.total
+
+
+@pytest.mark.parametrize("kind", [CountsCalls, KeepsTensor, Appends, ReplacesBuffer], ids=lambda c: c.__name__)
+def test_rebound_state_is_seen_while_recording(kind):
+    ours, host = kind(), kind()
+    jitted = escapement.jit(ours)
+    with torch.no_grad():
+        for n in range(6):
+            equal(jitted(matrix(3, seed=n)), host(matrix(3, seed=n)))
+    assert jitted.info()["eager"] == {"state_changed": 3}
+    for value in (ours.last, *ours.log, *ours.buffers()):   # no tensor of a recording stays behind
+        assert not isinstance(value, torch.Tensor) or value.data_ptr()
+
+
+def test_state_that_is_set_once_costs_one_recording():
+    class Caches(torch.nn.Module):
+        cache = None
+
+        def forward(self, x):
+            if self.cache is None:
+                self.cache = torch.arange(4.0)
+            return x + self.cache
+
+    net = Caches()
+    jitted = escapement.jit(net)
+    for n in (3, 4, 5, 6):
+        equal(jitted(matrix(n)), matrix(n) + torch.arange(4.0))
+    assert jitted.info()["recordings"] == 1 and not jitted.info()["eager"]   # the first is not kept
+
+
+# --- torch's own state
+
+def test_ambient_state_is_a_key():
+    fn = lambda x, w: (x @ w, torch.zeros(x.shape[0]), torch.is_grad_enabled())  # noqa: E731
+    jitted = escapement.jit(fn)
+    x, w = matrix(4), matrix(4, seed=3)
+    modes = [torch.no_grad, torch.inference_mode, torch.enable_grad, lambda: torch.autocast("cpu", torch.bfloat16),
+             lambda: torch.autocast("cpu", torch.float16)]
+    for mode in modes * 2:
+        with mode():
+            equal(jitted(x, w), fn(x, w))
+    torch.set_default_dtype(torch.float64)
+    try:
+        equal(jitted(x, w), fn(x, w))
+    finally:
+        torch.set_default_dtype(torch.float32)
+    with torch.inference_mode():
+        assert jitted(x, w)[0].is_inference()
+    assert jitted.info()["recordings"] == 6 and not jitted.info()["eager"]
+
+
+def test_gradients_run_eagerly_and_are_counted():
+    net, x = torch.nn.Linear(4, 4), matrix(3).requires_grad_()
+    held = torch.ones(4, requires_grad=True)
+    by_argument, by_module, by_closure = escapement.jit(lambda x: x * 2), escapement.jit(net), escapement.jit(lambda x: x * held)
+    for jitted, arg in ((by_argument, x), (by_module, matrix(3)), (by_closure, matrix(3))):
+        for _ in range(2):
+            jitted(arg).sum().backward()
+        assert jitted.info()["eager"] == {"gradient": 2} and jitted.info()["recordings"] == 0
+        with torch.no_grad():
+            assert not jitted(arg).requires_grad
+        assert jitted.info()["recordings"] == 1
+    assert torch.equal(x.grad, torch.full((3, 4), 4.0)) and net.weight.grad is not None and held.grad is not None
+
+
+def test_requires_grad_switched_on_later():
+    net, held = torch.nn.Linear(4, 4).requires_grad_(False), torch.ones(4)
+    for jitted, parameter in ((escapement.jit(net), net.weight), (escapement.jit(lambda x: x * held), held)):
+        assert not jitted(matrix(2)).requires_grad and not jitted(matrix(3)).requires_grad
+        parameter.requires_grad_(True)
+        assert jitted(matrix(2)).requires_grad
+        assert jitted.info()["recordings"] == 1 and jitted.info()["eager"] == {"gradient": 1}
+
+
+def test_modes_and_transforms_see_the_program():
+    from torch.overrides import TorchFunctionMode
+
+    jitted = escapement.jit(lambda x: x * 2 + torch.ones(4))
+    x = matrix(3)
+    jitted(x), jitted(x)
+    with torch.device("meta"):
+        with pytest.raises(RuntimeError):
+            jitted(x)
+    seen = []
+
+    class Spy(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    with Spy():
+        equal(jitted(x), jitted.__wrapped__(x))
+    assert len(seen) >= 4
+    equal(torch.vmap(jitted)(x), torch.vmap(jitted.__wrapped__)(x))
+    equal(torch.func.jvp(jitted, (x,), (x,)), torch.func.jvp(jitted.__wrapped__, (x,), (x,)))
+    assert jitted.info()["recordings"] == 1 and jitted.info()["eager"]["torch_mode"] == 4
+
+
+def test_under_torch_compile():
+    jitted = escapement.jit(lambda x: x * 2 + 1)
+    outer = torch.compile(lambda x: jitted(x).relu(), backend="eager")
+    for n in (3, 4):
+        equal(outer(matrix(n)), (matrix(n) * 2 + 1).relu())
+
+
+def test_one_jitted_function_inside_another():
+    inner = escapement.jit(lambda x: x.relu() * 2)
+    outer = escapement.jit(lambda x: inner(x) + inner(x + 1))
+    check(outer, lambda x: x.relu() * 2 + (x + 1).relu() * 2, [(matrix(n),) for n in (3, 5, 2)], 1)
+    assert inner.info()["recordings"] == 0   # it is part of the other's recording
+
+
+# --- check=
+
+def test_check_finds_a_broken_contract():
+    class Scaled(torch.nn.Module):
+        factor = 2.0
+
+        def forward(self, x):
+            return {"y": [x * self.factor]}
+
+    net = Scaled()
+    unchecked, checked = escapement.jit(net), escapement.jit(net, check="always")
+    for jitted in (unchecked, checked):
+        jitted(matrix(2)), jitted(matrix(3))
+    net.factor = 3.0
+    assert torch.equal(unchecked(matrix(2))["y"][0], matrix(2) * 2)   # the contract: attributes are as they were when recorded
+    with pytest.raises(ContractError, match=r"result\['y'\]\[0\] differs.*largest difference"):
+        checked(matrix(2))
+    counters = escapement.stats()["jit"]
+    assert counters["checks"] == 2 and counters["check_failures"] == 1
+
+
+@pytest.mark.parametrize("check, compiled_calls, checks", [("first", 5, 1), ("always", 5, 5), (3, 5, 3), (0, 5, 0), (None, 5, 0)])
+def test_how_often_is_checked(check, compiled_calls, checks):
+    jitted = escapement.jit(lambda x: x * 2, check=check)
+    for n in range(1 + compiled_calls):
+        equal(jitted(matrix(n)), matrix(n) * 2)
+    assert jitted.info()["checks"] == checks and jitted.info()["recordings"] == 1
+
+
+def test_check_undoes_what_the_function_did():
+    def make():
+        torch.manual_seed(0)
+        return torch.nn.Sequential(torch.nn.BatchNorm1d(4), torch.nn.Dropout(0.5))
+
+    ours, host = make(), make()
+
+    def fn(net):
+        return lambda x, d: (net(x.mul_(2)), d.update(k=x + 1))[0]
+
+    jitted = escapement.jit(fn(ours), check="always")
+    with torch.no_grad():
+        for n in (3, 5, 4):
+            a, b, c, d = matrix(n), matrix(n), {}, {}
+            torch.manual_seed(n)
+            got = jitted(a, c)
+            after = torch.get_rng_state()
+            torch.manual_seed(n)
+            equal(got, fn(host)(b, d))
+            assert torch.equal(after, torch.get_rng_state())
+            equal((a, c, dict(ours.named_buffers())), (b, d, dict(host.named_buffers())))
+    assert jitted.info()["checks"] == 2
+
+
+# --- the object
+
+def test_wrapping_and_attributes():
+    def fn(x, scale: float = 2.0):
+        """Doc."""
+        return x * scale
+
+    jitted = escapement.jit(fn)
+    assert (jitted.__name__, jitted.__doc__, jitted.__wrapped__) == ("fn", "Doc.", fn)
+    assert "escapement.jit" in repr(jitted)
+    import inspect
+    assert inspect.signature(jitted) == inspect.signature(fn)
+    net = Net()
+    module = escapement.jit(net)
+    assert module.linear is net.linear and len(list(module.parameters())) == len(list(net.parameters()))
+    module.extra = 5
+    assert net.extra == 5
+    module.eval()
+    assert not net.training
+    with pytest.raises(AttributeError):
+        module.missing
+
+
+def test_methods_and_decorators():
+    class Model:
+        def __init__(self, factor):
+            self.factor = torch.tensor(factor)
+
+        @escapement.jit
+        def scale(self, x):
+            return x * self.factor
+
+        @escapement.jit(check="first")
+        def shift(self, x, by=1):
+            return x + self.factor + by
+
+    a, b = Model(2.0), Model(3.0)
+    for n in (2, 3):
+        equal((a.scale(matrix(n)), b.scale(matrix(n)), a.shift(matrix(n), by=2)),
+              (matrix(n) * 2, matrix(n) * 3, matrix(n) + 4))
+    assert a.scale.info()["recordings"] == 1 and a.scale is not b.scale
+    a.factor = torch.tensor(7.0)
+    equal(a.scale(matrix(2)), matrix(2) * 7)
+
+
+def test_partial_builtin_and_callable_object():
+    class Callable:
+        def __call__(self, x):
+            return x + 1
+
+    for fn in (functools.partial(torch.add, alpha=2), torch.add):
+        check(escapement.jit(fn), fn, [(matrix(n), matrix(n)) for n in (2, 3)], 1)
+    check(escapement.jit(Callable()), Callable(), [(matrix(2),), (matrix(3),)], 1)
+
+
+def test_clear_and_info():
+    jitted = escapement.jit(lambda x: x * 2)
+    jitted(matrix(2)), jitted(matrix(3))
+    info = jitted.info()
+    assert (info["keys"], info["recordings"], info["versions"], info["mode"]) == (1, 1, 1, "call")
+    assert info["regions"][0]["versions"][0]["hits"] == 1
+    jitted.clear()
+    assert jitted.info()["keys"] == 0
+    jitted(matrix(2))
+    assert jitted.info()["recordings"] == 1
+
+
+@pytest.mark.parametrize("arguments, error, words", [
+    (dict(mode="replay"), OptionError, "not available yet"), (dict(mode="other"), OptionError, "mode='other'"),
+    (dict(dims={"x": None}), OptionError, "dims="), (dict(check="sometimes"), OptionError, "check="), (dict(check=True), OptionError, "check="),
+    (dict(strikt=True), OptionError, "did you mean 'strict'"), (dict(fn=3), TypeError, "function or module")])
+def test_bad_arguments_of_jit(arguments, error, words):
+    with pytest.raises(error, match=words.replace("(", r"\(")):
+        escapement.jit(**{"fn": lambda x: x, **arguments})
+
+
+def test_disabled(monkeypatch):
+    monkeypatch.setenv("ESCAPEMENT_DISABLE", "1")
+    jitted = escapement.jit(lambda x: x * 2)
+    equal(jitted(matrix(2)), matrix(2) * 2)
+    assert jitted.info()["eager"] == {"disabled": 1} and jitted.info()["recordings"] == 0
+
+
+def test_nothing_is_leaked():
+    net = Net().eval()
+    jitted = escapement.jit(net)
+    with torch.no_grad():
+        jitted(matrix(2)), jitted(matrix(3))
+    gone = [weakref.ref(net), weakref.ref(net.scale), weakref.ref(jitted)]
+    del net, jitted
+    gc.collect()
+    assert [reference() for reference in gone] == [None] * 3
+
+
+def test_old_weights_go_when_they_are_replaced():
+    net = torch.nn.Linear(4, 4)
+    jitted = escapement.jit(net)
+    with torch.no_grad():
+        jitted(matrix(2))
+        gone = weakref.ref(net.weight)
+        net.weight = torch.nn.Parameter(torch.ones(4, 4))
+        jitted(matrix(2))
+    gc.collect()
+    assert gone() is None
+
+
+def test_threads():
+    net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+    jitted, wrong = escapement.jit(net), []
+    start = threading.Barrier(6)
+
+    def work(seed):
+        start.wait()
+        with torch.no_grad():
+            for n in range(1, 30):
+                x = matrix(n % 7 + 1, seed=seed)
+                if not torch.allclose(jitted(x), net(x), atol=1e-6):
+                    wrong.append((seed, n))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert not wrong
+    info = jitted.info()
+    assert info["keys"] == 1 and info["recordings"] == 1
+
+
+def test_explain_names_the_users_arguments_and_reasons():
+    def fn(batch, scale):
+        return batch["x"] * scale + batch["y"][0]
+
+    jitted = escapement.jit(fn)
+    report = escapement.explain(jitted)({"x": matrix(3), "y": [matrix(3)]}, 2)
+    text = str(report)
+    assert "function test_explain_names_the_users_arguments_and_reasons.<locals>.fn (test_jit.py:" in text
+    assert "batch['x'].size(0)" in text and "batch['y'][0].size(0)" in text and ": scale" in text
+    assert f"test_jit.py:{fn.__code__.co_firstlineno + 1}" in text
+    text = str(escapement.explain(jitted)({"x": matrix(3).requires_grad_(), "y": [matrix(3)]}, 2))
+    assert "eager: gradients are wanted" in text and "(gradient, 1 calls)" in text
