@@ -1,7 +1,8 @@
 """Symbolic numbers as plain Python code expects numbers to behave.
 
-torch's SymInt is made for its own tracers: its text is a symbol's name and it has no hash. To a program both are reads of the value,
-so here they are: the core pins the value and reports the place. Arguments that were int or float say so to `isinstance` when the
+torch's SymInt is made for its own tracers: its text is a symbol's name, it has no hash, and a comparison is an object that no op
+takes for a bool (`causal = length > 1 and mask is None`). To a program the first two are reads of the value and the third is a
+decision, so here they are: the core pins the value or the relation and reports the place. Arguments that were int or float say so to `isinstance` when the
 user's code asks; torch's code must go on to see a symbol. (A size is a plain SymInt: `isinstance(x.shape[0], int)` is false while
 recording.)
 """
@@ -61,6 +62,19 @@ def hash_number(number):
     return hash(value_of(number.node)) if ours(number.node) else torch_hash(number)
 
 
+def decided(method):
+    """The comparison with a bool as its answer, where the program asks."""
+    @functools.wraps(method)
+    def compare(number, other):
+        answer = method(number, other)
+        if type(answer) is not torch.SymBool or asked_by_framework() or not ours(answer.node):
+            return answer
+        return bool(answer)
+
+    return compare
+
+
+COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
 torch_text, torch_hash = torch._C._SymNode._graph_repr, torch.SymInt.__hash__
 
 
@@ -70,6 +84,9 @@ def install():
     dispatch.complete_sym_node()
     torch._C._SymNode._graph_repr = torch._C._SymNode.__str__ = text
     torch.SymInt.__hash__ = hash_number
+    for kind in (torch.SymInt, torch.SymFloat):
+        for name in COMPARISONS:
+            setattr(kind, name, decided(getattr(kind, name)))
     for kind in (torch.SymInt, torch.SymFloat, torch.SymBool):
         kind.__format__ = format_number
     ArgumentInt.__hash__ = hash_number
