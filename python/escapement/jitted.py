@@ -31,12 +31,14 @@ REASONS = {
     "unsupported_result": "a result is no tensor, number, constant or known container",
     "torch_mode": "a torch function mode, dispatch mode or functorch transform is active",
     "too_many_values": "more values of numbers than there are versions for programs that must know them",
+    "too_many_keys": "more kinds of calls (structures, strings, flags, torch's modes) than there are versions for",
     "recording_raised": "the program fails on symbolic sizes or numbers",
     "state_changed": "the program rebinds attributes, globals or closure variables",
     "replaced": "parameters, buffers or submodules were replaced more often than max_recordings",
     "no_core": "the compiled core is missing",
     "disabled": "compilation is switched off",
 }
+MAX_KEYS = 64     # kinds of calls: structures, constants among the arguments, ambient state
 MAX_EXACT = 8     # versions for values of numbers that are constants in the code
 MAX_UNSTABLE = 3  # recordings in a row that rebind state, before the function runs eagerly
 FLOATS = 2        # values of a float that are constants before it becomes a run-time value
@@ -180,6 +182,8 @@ class Jitted:
             if isinstance(error, Bypass):
                 self._count("unsupported_result", error)
                 return error.result
+            if isinstance(error, OverflowError):   # an integer of more than 64 bits on the quick way: nothing has run
+                return self._call(args, kwargs)
             raise error
         if not failure.repeatable():
             if isinstance(error, Bypass):
@@ -235,7 +239,10 @@ class Jitted:
 
     def _entry(self, table, structure, leaves, args, kwargs):
         """(entry or reason, its leaves)."""
-        family = table.families.setdefault((ambient(), structure), Family())
+        key = ambient(), structure
+        if key not in table.families and len(table.families) >= MAX_KEYS:
+            return "too_many_keys", None
+        family = table.families.setdefault(key, Family())
         floats = any(type(leaf) is float for leaf in leaves)
         if not floats and not family.exact:
             return self._known(table, family, structure, leaves), leaves

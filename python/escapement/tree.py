@@ -13,6 +13,7 @@ import copy
 import dataclasses
 import enum
 import math
+import types
 
 import torch
 from torch.utils import _pytree
@@ -20,6 +21,7 @@ from torch.utils import _pytree
 TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 BY_VALUE = (type(None), str, bytes, bool, complex, torch.dtype, torch.device, torch.layout, torch.memory_format, type(...), range)
 DICTS = (dict, collections.OrderedDict)
+FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 INT64 = range(-2**63, 2**63)
 
 
@@ -63,11 +65,16 @@ def constant(value):
         return Constant(value, value)
     if isinstance(value, enum.Enum):
         return Constant(value, id(value))
-    if isinstance(value, (torch.Generator, torch.nn.Module, type)) or kind.__name__ in ("function", "builtin_function_or_method"):
+    if isinstance(value, (torch.Generator, type)) or stateless(value):
         return Constant(value, id(value))   # the structure holds the object, so its address is not used again
     if kind is slice:
         return Constant(value, tuple(constant(part) for part in (value.start, value.stop, value.step)))
     raise Unsupported(value)
+
+
+def stateless(value):
+    """torch's own functions. Any other function, and every module, may reach tensors that nobody would watch."""
+    return isinstance(value, FUNCTIONS) and (getattr(value, "__module__", None) or "").partition(".")[0] in ("torch", "math", "builtins")
 
 
 # --- containers: parts of an object, and what else it takes to build it again

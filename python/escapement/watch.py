@@ -18,6 +18,8 @@ import types
 
 import torch
 
+from .tree import Unsupported
+
 DEPTH = 6
 MANY = 256   # of a longer list only this many items are looked at
 FUNCTIONS = (types.FunctionType, types.MethodType)
@@ -37,19 +39,23 @@ class Watch:
         found = Search()
         found.add(fn, DEPTH)
         self.modules, self.bindings, self._spaces, self._cells = found.modules, found.bindings, found.spaces, found.cells
+        stored = [*itertools.chain.from_iterable(map(stores, self.modules))]
+        self._full, self._empty = [space for space in stored if space], [space for space in stored if not space]
         self._held = self._contents()     # holds the objects, so that no address is used twice
         self._ids = [*map(id, self._held)]
         self.tensors = [value for value in self._held if isinstance(value, torch.Tensor)] + found.tensors
         self.empty = not self.modules and not self.bindings
 
     def _contents(self):
-        return [*itertools.chain.from_iterable(map(dict.values, itertools.chain.from_iterable(map(stores, self.modules))))]
+        return [*itertools.chain.from_iterable(map(dict.values, self._full))]
 
     def flags(self):
         return (*map(training, self.modules),)
 
     def same(self):
-        return [*map(id, self._contents())] == self._ids and all(read() is value for read, value in self.bindings)
+        """What every call asks, so written for speed. A deleted submodule changes the dict seen here before torch makes a new one."""
+        found = itertools.chain.from_iterable(map(dict.values, self._full))
+        return [*map(id, found)] == self._ids and not any(self._empty) and all(read() is value for read, value in self.bindings)
 
     def needs_gradient(self):
         return any(map(needs_gradient, self.tensors))
@@ -125,12 +131,14 @@ class Search:
         elif not isinstance(value, NOT_SEARCHED) and hasattr(value, "__dict__"):
             self._object(value, depth)
 
-    def _all(self, values, depth):
-        for value in list(values):
+    def _all(self, found, depth):
+        for value in list(found):
             self.add(value, depth - 1)
 
     def _module(self, module, depth):
         for part in module.modules():
+            if isinstance(part, torch.jit.ScriptModule):
+                raise Unsupported(part)   # its tensors stand outside Python
             if part is module or id(part) not in self._seen:
                 self._seen.add(id(part))
                 self.modules.append(part)
