@@ -374,8 +374,10 @@ def parameter_names(fn):
 
 
 def place_of(fn):
+    """Name, file and line of what the user wrote."""
     if isinstance(fn, functools.partial):
         return place_of(fn.func)
-    code = getattr(type(fn).forward if isinstance(fn, torch.nn.Module) else fn, "__code__", None)
-    name = type(fn).__qualname__ if isinstance(fn, torch.nn.Module) else getattr(fn, "__qualname__", type(fn).__qualname__)
+    module = isinstance(fn, torch.nn.Module)
+    code = getattr(getattr(type(fn), "forward", None) if module else fn, "__code__", None)
+    name = type(fn).__qualname__ if module else getattr(fn, "__qualname__", type(fn).__qualname__)
     return (name, code.co_filename, code.co_firstlineno) if code is not None else (name, "", 0)

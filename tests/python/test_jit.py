@@ -140,13 +140,35 @@ def test_a_program_that_must_know_an_integer():
     assert sum(jitted.info()["eager"].values()) + sum(sum(r["fallbacks"].values()) for r in jitted.info()["regions"]) >= 12 - 8 - 1
 
 
-@pytest.mark.parametrize("value", [object(), torch.sparse_coo_tensor([[0]], [1.0], (2,)), {1, 2}, iter([1])], ids=lambda v: type(v).__name__)
-def test_unknown_arguments_run_eagerly_and_are_counted(value):
-    jitted = escapement.jit(lambda x, v: (x * 2, type(v).__name__))
+UNKNOWN = {"object": object, "sparse": lambda: torch.eye(2).to_sparse(), "set": lambda: {1, 2}, "iterator": lambda: iter([1]),
+           "module": lambda: torch.nn.Linear(2, 2), "function": lambda: lambda x: x, "subclass": lambda: torch.ones(2).as_subclass(Special)}
+
+
+class Special(torch.Tensor):
+    pass
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_unknown_arguments_run_eagerly_and_are_counted(name):
+    jitted, value = escapement.jit(lambda x, v: (x * 2, type(v).__name__)), UNKNOWN[name]()
     equal(jitted(matrix(2), value), jitted.__wrapped__(matrix(2), value))
     info = jitted.info()
     assert info["eager"] == {"unsupported_argument": 1} or info["regions"][0]["fallbacks"] == {"unsupported_input": 1}
     assert escapement.stats()["jit"]["eager"] == info["eager"]
+
+
+def test_the_number_of_keys_is_bounded():
+    jitted = escapement.jit(lambda x, name: x * len(name))
+    for n in range(70):
+        equal(jitted(matrix(2), "a" * n), matrix(2) * n)
+    info = jitted.info()
+    assert info["keys"] == 64 and info["eager"] == {"too_many_keys": 6}
+
+
+@pytest.mark.parametrize("n", [2**70, -2**70, 2**63])
+def test_integers_of_more_than_64_bits(n):
+    jitted = escapement.jit(lambda x, n: (x * 2, n // 3))
+    check(jitted, jitted.__wrapped__, [(matrix(2), 5), (matrix(2), n), (matrix(3), 7), (matrix(3), n)], 2)
 
 
 def test_an_unknown_result_is_eagers():

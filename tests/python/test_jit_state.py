@@ -162,6 +162,15 @@ def test_swapped_tensors_are_refused_or_noticed():
         equal(jitted(x), net(x))
 
 
+@pytest.mark.filterwarnings("ignore:.*deprecated")
+def test_script_modules_are_not_watched_and_so_not_compiled():
+    net = torch.jit.script(torch.nn.Linear(4, 4))
+    jitted = escapement.jit(net)
+    with torch.no_grad():
+        equal(jitted(matrix(2)), net(matrix(2)))
+    assert jitted.info()["eager"] == {"unsupported_argument": 1}
+
+
 def test_a_function_that_is_replaced_all_the_time_runs_eagerly():
     net = torch.nn.Linear(4, 4)
     jitted = escapement.jit(net, max_recordings=2)
