@@ -1,10 +1,10 @@
-"""What a call costs before and after the work: three ops on 16 elements, by every way in. One process, blocks of calls interleaved,
-medians, ratios against eager (above 1 is faster), nanoseconds only beside them.
+"""What a call costs before and after the work: three ops on 16 elements, by every way in. One process, blocks of calls
+interleaved, medians, ratios against eager (above 1 is faster), nanoseconds only beside them.
 
     ./dev bench entry [rounds]
 
-ours_region is the compiled program alone, as the others reach it; what escapement.jit adds to it is its entry. `module` is the same
-function as a module with one parameter: its tree is compared at every call. One JSON line per row.
+ours_region is the compiled program alone, as the others reach it; what escapement.jit adds to it is its entry. `module` is
+the same function as a module with one parameter: its tree is compared at every call. One JSON line per row.
 """
 
 import json

@@ -1,9 +1,10 @@
 """check=: the function itself runs beside its compiled code, and what they do is compared.
 
-The function runs first, on copies of the tensors it was given and with what it wrote undone: parameters, buffers and the random state are
-as before when the compiled code runs. Compared are results (structure, dtypes, sizes, strides, values), and the tensors that either of
-them wrote. Integers and booleans must be equal; floating-point values may differ by TOLERANCE roundings of the largest value of
-the tensor, which admits another order of a sum and no other mistake. A call that records or runs eagerly needs no check.
+The function runs first, on copies of the tensors it was given and with what it wrote undone: parameters, buffers and the
+random state are as before when the compiled code runs. Compared are results (structure, dtypes, sizes, strides, values), and
+the tensors that either of them wrote. Integers and booleans must be equal; floating-point values may differ by TOLERANCE
+roundings of the largest value of the tensor, which admits another order of a sum and no other mistake. A call that records
+or runs eagerly needs no check.
 """
 
 import threading
@@ -105,7 +106,8 @@ def copy_of(tensor, storages):
 def compare(name, ours, host):
     our_leaves, host_leaves = [], []
     try:
-        structure, expected = (flatten_result(value, leaves, Copies()) for value, leaves in ((ours, our_leaves), (host, host_leaves)))
+        structure = flatten_result(ours, our_leaves, Copies())
+        expected = flatten_result(host, host_leaves, Copies())
     except Unsupported:
         return   # such a result never comes from compiled code
     if structure != expected:
@@ -118,8 +120,8 @@ def compare(name, ours, host):
 
 def fail(name, problem):
     LEDGER.jit["check_failures"] += 1
-    raise ContractError(f"check: {name} differs from what the function itself gives: {problem}. The compiled code holds for Python "
-                        "state as it was when recorded (docs/jit.md); did an attribute, global or closure variable change?")
+    raise ContractError(f"check: {name} differs from what the function itself gives: {problem}. The compiled code holds for "
+                        "Python state as it was when recorded (docs/jit.md): did an attribute, global or closure variable change?")
 
 
 def difference(ours, host):

@@ -1,10 +1,10 @@
 """One key of a jitted function: its Region, the program that the region runs, and how results are put together.
 
-The region knows tensors and integers; this file turns them into the arguments the function was written for, and its result into
-leaves with the number of its structure as the last one (which recording a call hits decides what it returns).
+The region knows tensors and integers; this file turns them into the arguments the function was written for, and its result
+into leaves with the number of its structure as the last one (which recording a call hits decides what it returns).
 
-While recording it also watches what must not happen unseen: an exception that only symbols bring about, a rebound attribute, a
-changed argument container. Attempt is the evidence.
+While recording it also watches what must not happen unseen: an exception that only symbols bring about, a rebound attribute,
+a changed argument container. Attempt is the evidence.
 """
 
 import itertools
@@ -17,8 +17,8 @@ from . import symbols
 from .core import core
 from .errors import EscapementError
 from .locator import FrameLocator
-from .tree import (Copies, Unsupported, changed, flatten_content, flatten_result, leaf_names, snapshot, store_content, unflatten,
-                   unflatten_result)
+from .tree import (Copies, Unsupported, changed, flatten_content, flatten_result, leaf_names, snapshot, store_content,
+                   unflatten, unflatten_result)
 from .watch import same_state
 
 RECORDING = set()     # identities of the threads that record a jitted function
@@ -139,7 +139,7 @@ class Entry:
             return number
 
     def _judge(self, before, after):
-        """A program that rebinds state while it is recorded would do so at every call: this recording must not stand for it."""
+        """A program that rebinds state while it is recorded would do so at every call: this recording must not be kept."""
         health = self.table.health
         if same_state(before, after):
             health.unstable = 0

@@ -1,18 +1,18 @@
 """escapement.jit(fn): plain eager code, recorded without Dynamo. docs/jit.md is the contract.
 
-Call mode. A call is flattened (tree.py); everything that eager's behaviour depends on and that is no tensor, integer or float is the key;
-each key has one Region of the core. Tensor sizes and integers are symbols in it, so a key serves all of them. What a call cannot
-have compiled runs `fn` itself, counted under a reason of REASONS; only call mode's contract (Python state is read when recording,
-not at every call) is unguarded, and `check=` tests it.
+Call mode. A call is flattened (tree.py); everything that eager's behaviour depends on and that is no tensor, integer or
+float is the key; each key has one Region of the core (entry.py). Tensor sizes and integers are symbols in it, so a key
+serves all of them. What a call cannot have compiled runs `fn` itself, counted under a reason of REASONS; only call mode's
+contract (Python state is read when recording, not at every call) is unguarded, and `check=` tests it.
 
-The quick way through __call__ is for arguments that all are tensors or integers. It asks the same questions as the other one.
+The quick way through __call__ is for arguments that all are tensors or integers. It asks the same questions as the other
+one.
 """
 
 import functools
 import inspect
 import threading
 import types
-import weakref
 
 import torch
 
@@ -22,7 +22,7 @@ from .entry import KEY, RECORDING, Bypass, Entry, cannot_record
 from .errors import CompileError, OptionError
 from .ledger import LEDGER
 from .option_values import disabled, resolve
-from .tree import TENSORS, Copies, Unsupported, flatten
+from .tree import Copies, Unsupported, flatten
 from .watch import Watch
 
 REASONS = {
@@ -42,7 +42,6 @@ MAX_KEYS = 64     # kinds of calls: structures, constants among the arguments, a
 MAX_EXACT = 8     # versions for values of numbers that are constants in the code
 MAX_UNSTABLE = 3  # recordings in a row that rebind state, before the function runs eagerly
 FLOATS = 2        # values of a float that are constants before it becomes a run-time value
-LEAF_TYPES = frozenset((*TENSORS, int))
 
 grad_mode, inference_mode, default_dtype = torch.is_grad_enabled, torch.is_inference_mode_enabled, torch.get_default_dtype
 any_autocast = torch._C._is_any_autocast_enabled
@@ -109,10 +108,12 @@ class Jitted:
         checked_arguments(fn, dims, mode)
         own = self.__dict__   # __setattr__ forwards to a wrapped module
         own.update(_fn=fn, _mode=mode, _given=(dims, mode, check, options), _lock=threading.RLock(), _name=None)
-        own.update(_checker=Checker(fn, check, self.run_entry), _options=resolve(None, options), _tables={}, _table=None, _health=Health())
-        own["_parameters_named"] = parameter_names(fn)
+        own.update(_tables={}, _table=None, _health=Health(), _options=resolve(None, options))
+        own["_checker"] = Checker(fn, check, self.run_entry)
         wrapped = fn.forward if isinstance(fn, torch.nn.Module) else fn
-        own.update({name: getattr(wrapped, name) for name in functools.WRAPPER_ASSIGNMENTS if hasattr(wrapped, name)}, __wrapped__=fn)
+        own["_parameters_named"] = parameter_names(wrapped)
+        own.update({name: getattr(wrapped, name) for name in functools.WRAPPER_ASSIGNMENTS if hasattr(wrapped, name)})
+        own["__wrapped__"] = fn
 
     # --- calling
 
@@ -151,7 +152,7 @@ class Jitted:
     def _compiled(self, table, args, kwargs):
         leaves, copies = [], Copies()
         structure = flatten_call(args, kwargs, leaves, copies, True)
-        if grad_mode() and (any(leaf.requires_grad for leaf in leaves if isinstance(leaf, torch.Tensor)) or table.watch.needs_gradient()):
+        if grad_mode() and (any_requires_grad(leaves) or table.watch.needs_gradient()):
             return self._eager("gradient", args, kwargs)
         with self._lock:
             entry, leaves = self._entry(table, structure, leaves, args, kwargs)
@@ -171,7 +172,7 @@ class Jitted:
             found = entry.region(*leaves)
         except Exception as error:
             return self._failed(entry, error, args, kwargs)
-        if entry.runs != before and grad_mode() and any(isinstance(item, torch.Tensor) and item.requires_grad for item in found):
+        if entry.runs != before and grad_mode() and any_requires_grad(found):
             entry.give_up("gradient")   # through a tensor that no argument and no module holds
         return entry.results[found[-1]](found, originals)
 
@@ -185,19 +186,21 @@ class Jitted:
             if isinstance(error, OverflowError):   # an integer of more than 64 bits on the quick way: nothing has run
                 return self._call(args, kwargs)
             raise error
-        if not failure.repeatable():
-            if isinstance(error, Bypass):
-                return error.result
-            raise cannot_record(error)
-        failure.restore()
-        result = self._fn(*args, **kwargs)   # raises what eager raises
         reason = "unsupported_result" if isinstance(error, Bypass) else "recording_raised"
+        repeatable = failure.repeatable()
+        if not repeatable and reason == "recording_raised":
+            raise cannot_record(error)
+        result = error.result if not repeatable else self._again(failure, args, kwargs)
         with self._lock:
-            self._forget(entry, reason, failure)
+            self._forget(entry, reason)
         self._count(reason, error)
         return result
 
-    def _forget(self, entry, reason, failure):
+    def _again(self, failure, args, kwargs):
+        failure.restore()
+        return self._fn(*args, **kwargs)   # raises what eager raises
+
+    def _forget(self, entry, reason):
         """After a failure: once more with the numbers as constants, else eagerly from now on."""
         family = entry.family
         if reason == "recording_raised" and not family.exact and entry.has_integers:
@@ -250,15 +253,18 @@ class Jitted:
         narrow = flatten_call(args, kwargs, fewer, Copies(), False, exact=family.exact)
         entry = family.entries.get(narrow)
         if entry is None and len(family.entries) >= (MAX_EXACT if family.exact else FLOATS):
-            return ("too_many_values", None) if family.exact else (self._known(table, family, structure, leaves), leaves)
+            if family.exact:
+                return "too_many_values", None
+            return self._known(table, family, structure, leaves), leaves
         return self._known(table, family, narrow, fewer), fewer
 
     def _known(self, table, family, structure, leaves):
         entry = family.entries.get(structure)
         if entry is None:
-            entry = family.entries[structure] = Entry(self._fn, self.place[0], table, family, structure, leaves, self._options)
+            entry = Entry(self._fn, self.place[0], table, family, structure, leaves, self._options)
+            family.entries[structure] = entry
             entry.reason = self._unsound()
-            LEDGER.note_region(self, entry.region, entry.names(self._parameters_named))
+            self._note(entry)
             if not entry.reason:
                 self._offer(table, entry, structure)
         return entry.reason or entry
@@ -274,13 +280,24 @@ class Jitted:
         positional, names, named = structure
         quick = all(child[0] in ("tensor", "int") for child in (*positional, *named))
         if quick and not any_autocast() and not self._checker.active and not (grad_mode() and table.watch.tensors):
-            kinds, named_kinds = ([child[1] if child[0] == "tensor" else int for child in part] for part in (positional, named))
-            table.quick[(grad_mode(), inference_mode(), default_dtype(), *kinds, *names, *named_kinds)] = entry
+            kinds = (*map(leaf_type, positional), *names, *map(leaf_type, named))
+            table.quick[(grad_mode(), inference_mode(), default_dtype(), *kinds)] = entry
+
+    def _note(self, entry):
+        LEDGER.note_region(self, entry.region, entry.names(self._parameters_named))
+
+    def enroll(self):
+        """Stands in the ledger again after it was cleared: the versions are still in use."""
+        known = LEDGER.function(self).regions()
+        for entry in self.entries():
+            if entry.region not in known:
+                self._note(entry)
 
     # --- what the user asks
 
     def entries(self):
-        return [entry for table in self._tables.values() for family in table.families.values() for entry in family.entries.values()]
+        families = [family for table in self._tables.values() for family in table.families.values()]
+        return [entry for family in families for entry in family.entries.values()]
 
     def info(self):
         """What was compiled: keys, recordings, versions, reasons for eager calls."""
@@ -334,6 +351,10 @@ class Jitted:
         return f"<escapement.jit of {self._fn!r}>"
 
 
+def leaf_type(structure):
+    return structure[1] if structure[0] == "tensor" else int
+
+
 def rebuild(fn, dims, mode, check, options):
     return Jitted(fn, dims, mode, check, options)
 
@@ -347,6 +368,10 @@ def checked_arguments(fn, dims, mode):
         raise OptionError(f"mode={mode!r} is not known; escapement.jit takes 'call'")
     if dims is not None:
         raise OptionError("dims= is not available yet in escapement.jit: every size is a symbol")
+
+
+def any_requires_grad(values):
+    return any(value.requires_grad for value in values if isinstance(value, torch.Tensor))
 
 
 def is_recorded(value):
@@ -368,9 +393,10 @@ def flatten_call(args, kwargs, leaves, copies, dynamic_floats, exact=False):
 
 def parameter_names(fn):
     try:
-        return [p.name for p in inspect.signature(fn).parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        found = inspect.signature(fn).parameters.values()
     except (TypeError, ValueError):
         return []
+    return [p.name for p in found if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
 
 
 def place_of(fn):

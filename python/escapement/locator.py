@@ -12,7 +12,7 @@ import torch
 
 USER_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 UNKNOWN = -1
-FRAMEWORK = tuple(os.path.dirname(file) + os.sep for file in (torch.__file__, __file__)) + ("<frozen", "<string>", "<eval_with_key")
+FRAMEWORK = (*(os.path.dirname(file) + os.sep for file in (torch.__file__, __file__)), "<frozen", "<string>", "<eval_with_key")
 
 
 class Locator:
@@ -48,8 +48,8 @@ class Locator:
 class FrameLocator:
     """For plain Python: the innermost frame outside torch and this package, else torch's own innermost one.
 
-    Called once per op while recording only; `text` knows every place by its number. `boundary`: the code object whose frame ends the
-    search, since what lies beyond called the compiled function and is no part of it."""
+    Called once per op while recording only; `text` knows every place by its number. `boundary`: the code object whose frame
+    ends the search, since what lies beyond called the compiled function and is no part of it."""
 
     def __init__(self, boundary):
         self._boundary, self._ours, self._numbers, self._places = boundary, {}, {}, []

@@ -50,6 +50,8 @@ def explain(fn, **compile_options):
         from .backend import escapement
 
         compiled = fn if is_compiled(fn) else torch.compile(fn, backend=escapement, **compile_options)
+        if isinstance(compiled, Jitted):
+            compiled.enroll()
         before = activity()
         result = compiled(*args, **kwargs)
         return Report(touched(before), result)

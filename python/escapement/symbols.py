@@ -1,10 +1,10 @@
 """Symbolic numbers as plain Python code expects numbers to behave.
 
-torch's SymInt is made for its own tracers: its text is a symbol's name, it has no hash, and a comparison is an object that no op
-takes for a bool (`causal = length > 1 and mask is None`). To a program the first two are reads of the value and the third is a
-decision, so here they are: the core pins the value or the relation and reports the place. Arguments that were int or float say so to `isinstance` when the
-user's code asks; torch's code must go on to see a symbol. (A size is a plain SymInt: `isinstance(x.shape[0], int)` is false while
-recording.)
+torch's SymInt is made for its own tracers: its text is a symbol's name, it has no hash, and a comparison is an object that
+no op takes for a bool (`causal = length > 1 and mask is None`). To a program the first two are reads of the value and the
+third is a decision, so here they are: the core pins the value or the relation and reports the place. Arguments that were int
+or float say so to `isinstance` when the user's code asks; torch's code must go on to see a symbol. (A size is a plain
+SymInt: `isinstance(x.shape[0], int)` is false while recording.)
 """
 
 import functools

@@ -1,11 +1,11 @@
 """Arguments and results of a Python function as flat leaves and a structure.
 
-A structure is a nested tuple that is both the key of a recording and the recipe that builds the objects again. Leaves are what a
-recording can follow: tensors and integers (floats on request); everything else is part of the structure, by type and by value, with
-0.0 told from -0.0 and 1 from True. What has no place in either raises Unsupported: nothing is guessed.
+A structure is a nested tuple that is both the key of a recording and the recipe that builds the objects again. Leaves are
+what a recording can follow: tensors and integers (floats on request); everything else is part of the structure, by type and
+by value, with 0.0 told from -0.0 and 1 from True. What has no place in either raises Unsupported: nothing is guessed.
 
-Containers are copied, so that the function may change what it was given; `Copies` remembers which copy stands for which of the
-caller's objects, and a result that is one of them is handed back as that object.
+Containers are copied, so that the function may change what it was given; `Copies` remembers which copy stands for which of
+the caller's objects, and a result that is one of them is handed back as that object.
 """
 
 import collections
@@ -19,7 +19,8 @@ import torch
 from torch.utils import _pytree
 
 TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
-BY_VALUE = (type(None), str, bytes, bool, complex, torch.dtype, torch.device, torch.layout, torch.memory_format, type(...), range)
+BY_VALUE = (type(None), str, bytes, bool, complex, type(...), range,
+            torch.dtype, torch.device, torch.layout, torch.memory_format)
 DICTS = (dict, collections.OrderedDict)
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 INT64 = range(-2**63, 2**63)
@@ -74,7 +75,8 @@ def constant(value):
 
 def stateless(value):
     """torch's own functions. Any other function, and every module, may reach tensors that nobody would watch."""
-    return isinstance(value, FUNCTIONS) and (getattr(value, "__module__", None) or "").partition(".")[0] in ("torch", "math", "builtins")
+    home = (getattr(value, "__module__", None) or "").partition(".")[0]
+    return isinstance(value, FUNCTIONS) and home in ("torch", "math", "builtins")
 
 
 # --- containers: parts of an object, and what else it takes to build it again
@@ -92,7 +94,8 @@ def parts(value):
         children, context = _pytree.SUPPORTED_NODES[kind].flatten_fn(value)
         return kind, ("registered", hashable(context)), list(children)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        names = tuple(sorted(vars(value))) if hasattr(value, "__dict__") else tuple(f.name for f in dataclasses.fields(value))
+        names = vars(value) if hasattr(value, "__dict__") else (field.name for field in dataclasses.fields(value))
+        names = tuple(sorted(names))
         return kind, ("fields", names), [getattr(value, name) for name in names]
     return None
 
@@ -222,7 +225,7 @@ def flatten_result(value, leaves, copies):
     if kind is bool or isinstance(value, (torch.SymInt, torch.SymBool)) or kind is int and value in INT64:
         leaves.append(value)
         return ("leaf",)
-    if kind is float or isinstance(value, torch.SymFloat):   # a tensor until the caller gets it: a recording returns no floats
+    if kind is float or isinstance(value, torch.SymFloat):   # a tensor until the caller gets it: a region returns no floats
         leaves.append(torch.scalar_tensor(value, dtype=torch.float64))
         return ("item",)
     number = copies.number(value)

@@ -1,14 +1,14 @@
 """The tensors and modules that a Python function can reach, and whether they are still the same ones.
 
-A recording holds parameters and buffers by identity: values written in place are seen (the core reads sizes, dtype and memory anew at
-every call), a replaced object is not. So every call compares the identities of what the modules hold: parameters, buffers,
-submodules, hooks. That sees every way of replacing, also those that no registration hook of torch's reports (`_parameters[...] =`,
-ModuleList.insert, functional_call). swap_tensors, which keeps the Python object and changes what is behind it, is refused by torch
-itself while a recording holds the tensor.
+A recording holds parameters and buffers by identity: values written in place are seen (the core reads sizes, dtype and
+memory anew at every call), a replaced object is not. So every call compares the identities of what the modules hold:
+parameters, buffers, submodules, hooks. That sees every way of replacing, also those that no registration hook of torch's
+reports (`_parameters[...] =`, ModuleList.insert, functional_call). swap_tensors, which keeps the Python object and changes
+what is behind it, is refused by torch itself while a recording holds the tensor.
 
 Reached: the function itself, bound objects, partial arguments, defaults, closures, globals named in the code, functions and
-plain objects found there, and lists and dicts of such. What hides elsewhere (attributes of Python modules, properties) is not
-watched: docs/jit.md says so.
+plain objects found there, and lists and dicts of such. What hides elsewhere (attributes of Python modules, properties) is
+not watched: docs/jit.md says so.
 """
 
 import functools
@@ -53,9 +53,11 @@ class Watch:
         return (*map(training, self.modules),)
 
     def same(self):
-        """What every call asks, so written for speed. A deleted submodule changes the dict seen here before torch makes a new one."""
+        """Asked at every call, so written for speed. Deleting a submodule changes this very dict before torch makes a new one."""
         found = itertools.chain.from_iterable(map(dict.values, self._full))
-        return [*map(id, found)] == self._ids and not any(self._empty) and all(read() is value for read, value in self.bindings)
+        if [*map(id, found)] != self._ids or any(self._empty):
+            return False
+        return all(read() is value for read, value in self.bindings)
 
     def needs_gradient(self):
         return any(map(needs_gradient, self.tensors))
@@ -143,7 +145,8 @@ class Search:
                 self._seen.add(id(part))
                 self.modules.append(part)
                 self.spaces.append((vars(part), None))
-                self._all((value for name, value in vars(part).items() if name not in OWN and isinstance(value, PLAIN)), depth)
+                own = (value for name, value in vars(part).items() if name not in OWN)
+                self._all((value for value in own if isinstance(value, PLAIN)), depth)
 
     def _object(self, value, depth):
         if type(value).__module__.partition(".")[0] in ("torch", "builtins", "numpy", "escapement"):

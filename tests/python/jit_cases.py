@@ -1,4 +1,6 @@
-"""What the tests of escapement.jit share: inputs, a comparison that looks at types, layouts and identities, a checked list of calls."""
+"""What the tests of escapement.jit share: inputs, a comparison that looks at types, layouts and identities, a checked
+list of calls.
+"""
 
 import copy
 import dataclasses

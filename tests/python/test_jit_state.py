@@ -1,5 +1,6 @@
-"""escapement.jit and what a function reaches beside its arguments: parameters, buffers, modules, globals, closures. However one of
-them is replaced, the next call uses the new one; a program that rebinds such state itself is noticed and runs eagerly.
+"""escapement.jit and what a function reaches beside its arguments: parameters, buffers, modules, globals, closures.
+However one of them is replaced, the next call uses the new one; a program that rebinds such state itself is noticed and
+runs eagerly.
 """
 
 import functools
@@ -117,14 +118,15 @@ def forward_hook(net):
     net.linear.register_forward_hook(lambda module, args, output: output + 1)
 
 
-REPLACEMENTS = [set_data, assign, by_dict, assigned_state, copied_state, surgery, in_list, insert, delete, append_layer, new_buffer,
-                buffer_attribute, in_place, parametrized, weight_norm, to_double_and_back, overwritten, forward_hook]
+REPLACEMENTS = [set_data, assign, by_dict, assigned_state, copied_state, surgery, in_list, insert, delete, append_layer,
+                new_buffer, buffer_attribute, in_place, parametrized, weight_norm, to_double_and_back, overwritten, forward_hook]
+WRAPS = {"module": lambda net: net, "lambda": lambda net: lambda x: net(x), "partial": lambda net: functools.partial(net),
+         "method": lambda net: net.forward}
 SAME_OBJECTS = (set_data, copied_state, in_place)   # no new recording: the tensors are the same objects
 
 
 @pytest.mark.parametrize("replace", REPLACEMENTS, ids=lambda f: f.__name__)
-@pytest.mark.parametrize("wrap", [lambda net: net, lambda net: lambda x: net(x), lambda net: functools.partial(net), lambda net: net.forward],
-                         ids=["module", "lambda", "partial", "method"])
+@pytest.mark.parametrize("wrap", WRAPS.values(), ids=WRAPS)
 def test_replaced_parts_are_noticed(replace, wrap):
     torch.manual_seed(0)
     net = Net().eval()
