@@ -16,6 +16,7 @@ import types
 
 import torch
 
+from . import symbols
 from .check import Checker
 from .core import CoreMissing
 from .entry import KEY, RECORDING, Bypass, Entry, cannot_record
@@ -34,12 +35,13 @@ REASONS = {
     "too_many_keys": "more kinds of calls (structures, strings, flags, torch's modes) than there are versions for",
     "recording_raised": "the program fails on symbolic sizes or numbers",
     "state_changed": "the program rebinds attributes, globals or closure variables",
-    "replaced": "parameters, buffers or submodules were replaced more often than max_recordings",
+    "replaced": "parameters, buffers or submodules are replaced so often that no version is used much (max_recordings times)",
     "no_core": "the compiled core is missing",
     "disabled": "compilation is switched off",
 }
 MAX_KEYS = 64     # kinds of calls: structures, constants among the arguments, ambient state
 MAX_EXACT = 8     # versions for values of numbers that are constants in the code
+WORTHWHILE = 16   # calls that justify a recording, when what it holds is replaced later
 MAX_UNSTABLE = 3  # recordings in a row that rebind state, before the function runs eagerly
 FLOATS = 2        # values of a float that are constants before it becomes a run-time value
 
@@ -63,6 +65,7 @@ class Health:
         self.unstable = 0     # recordings in a row in which the program rebound some state
         self.leaks = False    # that state may hold tensors of a recording
         self.dropped = 0      # times all versions were forgotten because what they hold was replaced
+        self.wasted = 0       # of these in a row, those whose versions had hardly been used
 
 
 class Table:
@@ -88,9 +91,9 @@ class Table:
                 entry.family.entries.pop(key, None)
 
     def repair(self):
-        """Attributes that hold a tensor of a finished recording get the real one."""
+        """Attributes that hold a tensor or number of a finished recording get the real one."""
         self.health.leaks = False
-        self.watch.replace(is_recorded, torch.ops.aten.alias)
+        self.watch.replace(is_recorded, real)
 
 
 class Family:
@@ -232,13 +235,19 @@ class Jitted:
         watch = self._table.watch if self._table is not None else None
         if watch is None or not watch.same():
             if watch is not None:   # what the recordings hold is not what the function would use
-                self._health.dropped += 1
-                self._tables.clear()
+                self._drop()
             watch = Watch(self._fn)
         flags = watch.flags()
         table = self._tables.get(flags) or self._tables.setdefault(flags, Table(watch, flags, self._health))
         self.__dict__["_table"] = table
         return table
+
+    def _drop(self):
+        regions = [entry.region.info() for entry in self.entries()]
+        hits = sum(version["hits"] for region in regions for version in region["versions"])
+        self._health.dropped += 1
+        self._health.wasted = 0 if hits >= WORTHWHILE else self._health.wasted + 1
+        self._tables.clear()
 
     def _entry(self, table, structure, leaves, args, kwargs):
         """(entry or reason, its leaves)."""
@@ -273,7 +282,7 @@ class Jitted:
         """Why new recordings of this function would not last, or None."""
         if self._health.unstable >= MAX_UNSTABLE:
             return "state_changed"
-        return "replaced" if self._health.dropped > self._options["max_recordings"] else None
+        return "replaced" if self._health.wasted > self._options["max_recordings"] else None
 
     def _offer(self, table, entry, structure):
         """To the quick way, if that way can tell such calls apart."""
@@ -313,7 +322,7 @@ class Jitted:
         """Forgets all versions."""
         with self._lock:
             self._tables.clear()
-            self.__dict__["_table"] = None
+            self.__dict__.update(_table=None, _health=Health())
 
     @property
     def place(self):
@@ -375,7 +384,13 @@ def any_requires_grad(values):
 
 
 def is_recorded(value):
-    return isinstance(value, torch.Tensor) and torch._C._dispatch_keys(value).has(KEY)
+    if isinstance(value, torch.Tensor):
+        return torch._C._dispatch_keys(value).has(KEY)
+    return isinstance(value, symbols.NUMBERS) and symbols.ours(value.node)
+
+
+def real(value):
+    return torch.ops.aten.alias(value) if isinstance(value, torch.Tensor) else symbols.value_of(value.node)
 
 
 def ambient():

@@ -12,7 +12,8 @@ import torch
 
 USER_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 UNKNOWN = -1
-FRAMEWORK = (*(os.path.dirname(file) + os.sep for file in (torch.__file__, __file__)), "<frozen", "<string>", "<eval_with_key")
+# torch, this package, and code that torch's graphs generate. Not "<string>": that is what python -c calls the user's program.
+FRAMEWORK = (*(os.path.dirname(file) + os.sep for file in (torch.__file__, __file__)), "<frozen", "<eval_with_key")
 
 
 class Locator:

@@ -74,6 +74,7 @@ def decided(method):
     return compare
 
 
+NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
 torch_text, torch_hash = torch._C._SymNode._graph_repr, torch.SymInt.__hash__
 
@@ -87,6 +88,6 @@ def install():
     for kind in (torch.SymInt, torch.SymFloat):
         for name in COMPARISONS:
             setattr(kind, name, decided(getattr(kind, name)))
-    for kind in (torch.SymInt, torch.SymFloat, torch.SymBool):
+    for kind in NUMBERS:
         kind.__format__ = format_number
     ArgumentInt.__hash__ = hash_number

@@ -14,10 +14,13 @@ not watched: docs/jit.md says so.
 import functools
 import itertools
 import operator
+import sys
+import sysconfig
 import types
 
 import torch
 
+from .locator import FRAMEWORK
 from .tree import Unsupported
 
 DEPTH = 6
@@ -28,6 +31,7 @@ NOT_SEARCHED = (torch.Tensor, types.ModuleType, type, str, bytes, int, float, co
 training = operator.attrgetter("training")
 stores = operator.attrgetter("_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks")
 needs_gradient = operator.attrgetter("requires_grad")
+LIBRARIES = (*FRAMEWORK, *{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 OWN = frozenset(vars(torch.nn.Module()))             # attributes of every module
 PLAIN = (list, tuple, dict, torch.Tensor)
 
@@ -108,7 +112,7 @@ class Search:
 
     def __init__(self):
         self.modules, self.tensors = [], []
-        self.bindings = []    # (read, value): a variable that holds a tensor, module or function
+        self.bindings = []    # (read, value): a variable that holds a tensor or a module
         self.spaces = []      # (dict, names or None for all): where the function may rebind something
         self.cells = []
         self._seen, self._kept = set(), []   # the objects are kept, so that no address is met twice
@@ -149,7 +153,8 @@ class Search:
                 self._all((value for value in own if isinstance(value, PLAIN)), depth)
 
     def _object(self, value, depth):
-        if type(value).__module__.partition(".")[0] in ("torch", "builtins", "numpy", "escapement"):
+        home = sys.modules.get(type(value).__module__)
+        if type(value).__module__ != "__main__" and installed(getattr(home, "__file__", None)):
             return
         self.spaces.append((vars(value), None))
         for name, item in list(vars(value).items()):
@@ -159,7 +164,7 @@ class Search:
     def _function(self, value, depth):
         if isinstance(value, types.MethodType):
             return self._all((value.__self__, value.__func__), depth + 1)
-        if value.__module__ and value.__module__.partition(".")[0] in ("torch", "escapement"):
+        if depth < DEPTH and installed(value.__code__.co_filename):
             return
         self.cells.extend(value.__closure__ or ())
         for cell in value.__closure__ or ():
@@ -175,8 +180,13 @@ class Search:
         self._all((*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()), depth)
 
     def _binding(self, read, value):
-        if isinstance(value, (torch.Tensor, torch.nn.Module, types.FunctionType)):
+        if isinstance(value, (torch.Tensor, torch.nn.Module)):
             self.bindings.append((read, value))
+
+
+def installed(file):
+    """Of a library, the standard one or this package: their functions and objects are not the program's state."""
+    return file is None or file.startswith(LIBRARIES)
 
 
 def cell_content(cell):

@@ -3,14 +3,18 @@ However one of them is replaced, the next call uses the new one; a program that 
 runs eagerly.
 """
 
+import collections
 import functools
 import gc
+import logging
+import re
 import weakref
 
 import pytest
 import torch
 
 import escapement
+from escapement.entry import KEY
 from jit_cases import check, equal, matrix
 
 pytestmark = pytest.mark.usefixtures("fresh")
@@ -183,6 +187,17 @@ def test_a_function_that_is_replaced_all_the_time_runs_eagerly():
     assert jitted.info()["eager"] == {"replaced": 3}
 
 
+def test_replacing_now_and_then_costs_a_recording_each_time():
+    net = torch.nn.Linear(4, 4)
+    jitted = escapement.jit(net, max_recordings=2)
+    with torch.no_grad():
+        for n in range(6):
+            net.weight = torch.nn.Parameter(torch.full((4, 4), float(n)))
+            for _ in range(18):
+                equal(jitted(matrix(2)), net(matrix(2)))
+    assert not jitted.info()["eager"] and jitted.info()["dropped"] == 5
+
+
 def test_training_flags_are_a_key():
     net = Net()
     jitted = escapement.jit(net)
@@ -257,6 +272,12 @@ class Appends(Counter):
         return sum(self.log).sum() + x
 
 
+class KeepsSize(Counter):
+    def forward(self, x):
+        self.last = (self.last or 0) + x.shape[0]
+        return x * self.last
+
+
 class ReplacesBuffer(Counter):
     def __init__(self):
         super().__init__()
@@ -267,7 +288,7 @@ class ReplacesBuffer(Counter):
         return x * self.total
 
 
-@pytest.mark.parametrize("kind", [CountsCalls, KeepsTensor, Appends, ReplacesBuffer], ids=lambda c: c.__name__)
+@pytest.mark.parametrize("kind", [CountsCalls, KeepsTensor, KeepsSize, Appends, ReplacesBuffer], ids=lambda c: c.__name__)
 def test_rebound_state_is_seen_while_recording(kind):
     ours, host = kind(), kind()
     jitted = escapement.jit(ours)
@@ -275,8 +296,32 @@ def test_rebound_state_is_seen_while_recording(kind):
         for n in range(6):
             equal(jitted(matrix(3, seed=n)), host(matrix(3, seed=n)))
     assert jitted.info()["eager"] == {"state_changed": 3}
-    for value in (ours.last, *ours.log, *ours.buffers()):   # no tensor of a recording stays behind
-        assert not isinstance(value, torch.Tensor) or value.data_ptr()
+    for value in (ours.last, *ours.log, *ours.buffers()):   # nothing of a recording stays behind
+        assert type(value) in (int, torch.Tensor, type(None))
+        assert not isinstance(value, torch.Tensor) or not torch._C._dispatch_keys(value).has(KEY)
+
+
+LOG = logging.getLogger("escapement.test")
+COUNTS = collections.Counter()
+
+
+def test_what_libraries_remember_is_no_state_of_the_program():
+    def fn(x):
+        LOG.debug("called")
+        return re.sub("a", "b", "aa") and x * 2
+
+    check(escapement.jit(fn), fn, [(matrix(n),) for n in (3, 4)], 1)
+
+
+def test_global_containers_are_state_of_the_program():
+    def fn(x):
+        COUNTS["calls"] += 1
+        return x * 2
+
+    jitted = escapement.jit(fn)
+    for _ in range(5):
+        equal(jitted(matrix(2)), matrix(2) * 2)
+    assert COUNTS["calls"] == 5 and jitted.info()["eager"] == {"state_changed": 2}
 
 
 def test_state_that_is_set_once_costs_one_recording():
