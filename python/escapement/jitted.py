@@ -30,7 +30,7 @@ REASONS = {
     "gradient": "gradients are wanted; compiled code builds no tape",
     "unsupported_argument": "an argument is no tensor, number, constant or known container",
     "unsupported_result": "a result is no tensor, number, constant or known container",
-    "torch_mode": "a torch function mode, dispatch mode or functorch transform is active",
+    "torch_mode": "a torch function mode, dispatch mode, functorch transform or torch.jit.trace is active",
     "too_many_values": "more values of numbers than there are versions for programs that must know them",
     "too_many_keys": "more kinds of calls (structures, strings, flags, torch's modes) than there are versions for",
     "recording_raised": "the program fails on symbolic sizes or numbers",
@@ -48,7 +48,8 @@ FLOATS = 2        # values of a float that are constants before it becomes a run
 grad_mode, inference_mode, default_dtype = torch.is_grad_enabled, torch.is_inference_mode_enabled, torch.get_default_dtype
 any_autocast = torch._C._is_any_autocast_enabled
 function_modes, dispatch_modes = torch._C._len_torch_function_stack, torch._C._len_torch_dispatch_stack
-transforms = torch._C._functorch.peek_interpreter_stack
+transforms, tracing = torch._C._functorch.peek_interpreter_stack, torch._C._get_tracing_state
+is_dynamo_compiling = torch.compiler.is_dynamo_compiling
 
 
 def jit(fn=None, dims=None, mode="call", check=None, **options):
@@ -121,6 +122,8 @@ class Jitted:
     # --- calling
 
     def __call__(self, *args, **kwargs):
+        if is_dynamo_compiling():   # what compiles the caller compiles this too
+            return self._fn(*args, **kwargs)
         table = self._table
         if table is not None:
             leaves = args
@@ -130,7 +133,7 @@ class Jitted:
                 key = (*key, *kwargs, *map(type, kwargs.values()))
             entry = table.quick.get(key)
             if entry is not None and table.current() and not (
-                    RECORDING or any_autocast() or function_modes() or dispatch_modes() or transforms()):
+                    RECORDING or any_autocast() or function_modes() or dispatch_modes() or transforms() or tracing()):
                 try:
                     found = entry.region(*leaves)
                 except Exception as error:
@@ -141,7 +144,7 @@ class Jitted:
     def _call(self, args, kwargs):
         if RECORDING and threading.get_ident() in RECORDING:
             return self._fn(*args, **kwargs)   # part of what is being recorded
-        if function_modes() or dispatch_modes() or transforms() is not None:
+        if function_modes() or dispatch_modes() or transforms() is not None or tracing() is not None:
             return self._eager("torch_mode", args, kwargs)
         if self._options["disable"] or disabled():
             return self._eager("disabled", args, kwargs)

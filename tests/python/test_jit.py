@@ -5,6 +5,7 @@ and the counters say how: from compiled code, recorded, or by the function itsel
 import collections
 import dataclasses
 import enum
+import inspect
 import functools
 import gc
 import threading
@@ -12,7 +13,9 @@ import weakref
 
 import pytest
 import torch
+import torch.fx.experimental.proxy_tensor
 import torch.nn.functional as F
+from torch.overrides import TorchFunctionMode
 
 import escapement
 from escapement.errors import ContractError, OptionError
@@ -361,8 +364,6 @@ def test_requires_grad_switched_on_later():
 
 
 def test_modes_and_transforms_see_the_program():
-    from torch.overrides import TorchFunctionMode
-
     jitted = escapement.jit(lambda x: x * 2 + torch.ones(4))
     x = matrix(3)
     jitted(x), jitted(x)
@@ -384,11 +385,22 @@ def test_modes_and_transforms_see_the_program():
     assert jitted.info()["recordings"] == 1 and jitted.info()["eager"]["torch_mode"] == 4
 
 
-def test_under_torch_compile():
-    jitted = escapement.jit(lambda x: x * 2 + 1)
-    outer = torch.compile(lambda x: jitted(x).relu(), backend="eager")
-    for n in (3, 4):
-        equal(outer(matrix(n)), (matrix(n) * 2 + 1).relu())
+def test_other_tracers_see_the_program():
+    jitted, net = escapement.jit(lambda x: x * 2 + 1), escapement.jit(torch.nn.Linear(4, 4).requires_grad_(False))
+    fn = lambda x: net(jitted(x)).relu()  # noqa: E731
+    x, compiled = matrix(3), torch.compile(fn, backend="eager", fullgraph=True)
+    with torch.no_grad():
+        for n in (3, 4):
+            fn(matrix(n))
+            equal(compiled(matrix(n)), fn(matrix(n)))
+        before = jitted.info()["regions"][0]["versions"][0]["hits"]
+        traced = torch.jit.trace(fn, x, check_trace=False)
+        equal(traced(matrix(5)), fn(matrix(5)))
+        graph = torch.fx.experimental.proxy_tensor.make_fx(fn)(x)
+        equal(graph(x), fn(x))
+    info = jitted.info()
+    assert info["regions"][0]["versions"][0]["hits"] == before + 2 and info["recordings"] == 1
+    assert info["eager"]["torch_mode"] >= 2
 
 
 def test_one_jitted_function_inside_another():
@@ -461,7 +473,6 @@ def test_wrapping_and_attributes():
     jitted = escapement.jit(fn)
     assert (jitted.__name__, jitted.__doc__, jitted.__wrapped__) == ("fn", "Doc.", fn)
     assert "escapement.jit" in repr(jitted)
-    import inspect
     assert inspect.signature(jitted) == inspect.signature(fn)
     net = torch.nn.Sequential()
     net.linear = torch.nn.Linear(4, 4)
