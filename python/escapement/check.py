@@ -13,7 +13,7 @@ import torch
 
 from .errors import ContractError, OptionError
 from .ledger import LEDGER
-from .tree import Copies, Unsupported, flatten, flatten_result, result_names, unflatten
+from .tree import Copies, Reader, Unsupported, flatten, flatten_result, result_names, unflatten
 
 TOLERANCE = 64
 
@@ -87,7 +87,7 @@ def copied(args, kwargs):
     """The arguments once more, on memory of their own that is shared where the caller's is."""
     leaves, storages = [], {}
     structure = flatten((args, kwargs), leaves, Copies(), True)
-    values = iter([copy_of(leaf, storages) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves])
+    values = Reader([copy_of(leaf, storages) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves])
     return unflatten(structure, values, [])
 
 

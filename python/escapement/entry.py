@@ -17,7 +17,7 @@ from . import symbols
 from .core import core
 from .errors import EscapementError
 from .locator import FrameLocator
-from .tree import (Copies, Unsupported, changed, flatten_content, flatten_result, leaf_names, snapshot, store_content,
+from .tree import (Copies, Reader, Unsupported, changed, flatten_content, flatten_result, leaf_names, snapshot, store_content,
                    unflatten, unflatten_result)
 from .watch import same_state
 
@@ -126,7 +126,8 @@ class Entry:
         return [*outputs, number]
 
     def _arguments(self, leaves, made):
-        values = iter([symbols.argument(leaf.item() if is_float else leaf) for leaf, is_float in zip(leaves, self._floats)])
+        numbers = (leaf.item() if is_float else leaf for leaf, is_float in zip(leaves, self._floats))
+        values = Reader([symbols.argument(number) for number in numbers])
         positional, keywords, named = self._structure
         args = [unflatten(child, values, made) for child in positional]
         return args, {key: unflatten(child, values, made) for key, child in zip(keywords, named)}

@@ -133,10 +133,11 @@ def build(kind, extra, children):
 
 
 class Copies:
-    """The containers of one flattening, numbered in order; and later, which copy stands for which."""
+    """The containers of one flattening, numbered in order; and later, which copy stands for which. Also the tensors met: one that
+    stands twice is one leaf, so that the program may ask whether `x is y`."""
 
     def __init__(self):
-        self.originals, self._number = [], {}
+        self.originals, self._number, self.tensors = [], {}, {}
 
     def add(self, original):
         if mutable(original) and any(original is other for other in self.originals):
@@ -160,6 +161,9 @@ def flatten(value, leaves, copies, dynamic_floats, exact=False):
     """Appends the leaves of an argument; returns its structure. `exact`: integers too are constants."""
     kind = type(value)
     if kind in TENSORS:
+        place = copies.tensors.setdefault(id(value), len(leaves))
+        if place < len(leaves):
+            return "same", place
         leaves.append(value)
         return "tensor", kind
     if kind is int and not exact and value in INT64:
@@ -176,11 +180,23 @@ def flatten(value, leaves, copies, dynamic_floats, exact=False):
     return how, extra, tuple(flatten(child, leaves, copies, dynamic_floats, exact) for child in children)
 
 
+class Reader:
+    """The leaves, one after the other; or again."""
+
+    def __init__(self, leaves):
+        self.leaves, self._next = leaves, iter(leaves)
+
+    def __next__(self):
+        return next(self._next)
+
+
 def unflatten(structure, leaves, made):
-    """The object again. `leaves`: an iterator; `made`: gets every container, in flatten's order."""
+    """The object again. `leaves`: a Reader; `made`: gets every container, in flatten's order."""
     how = structure[0]
     if how in ("tensor", "int", "float"):
         return next(leaves)
+    if how == "same":
+        return leaves.leaves[structure[1]]
     if how == "constant":
         return structure[1].value
     place = len(made)
@@ -194,7 +210,7 @@ def leaf_names(structure, name):
     how = structure[0]
     if how in ("tensor", "int", "float"):
         return [name]
-    if how == "constant":
+    if how in ("constant", "same"):
         return []
     steps = child_steps(how, structure[1], len(structure[2]))
     return [found for step, child in zip(steps, structure[2]) for found in leaf_names(child, name + step)]
@@ -299,6 +315,9 @@ def store_content(original, structure, leaves, originals):
     elif type(original) in DICTS:
         original.clear()
         original.update(made)
+    elif isinstance(structure[1], tuple) and structure[1][0] == "fields" and not hasattr(original, "__dict__"):
+        for name in structure[1][1]:
+            object.__setattr__(original, name, getattr(made, name))
     else:
         vars(original).clear()
         vars(original).update(vars(made))

@@ -2,6 +2,7 @@
 list of calls.
 """
 
+import collections
 import copy
 import dataclasses
 
@@ -22,11 +23,11 @@ def equal(ours, host):
         return
     assert type(ours) is type(host), (ours, host)
     if dataclasses.is_dataclass(host):
-        ours, host = vars(ours), vars(host)
+        ours, host = ({field.name: getattr(box, field.name) for field in dataclasses.fields(host)} for box in (ours, host))
     if isinstance(host, dict):
         assert list(ours) == list(host)
         ours, host = list(ours.values()), list(host.values())
-    if isinstance(host, (list, tuple)):
+    if isinstance(host, (list, tuple, collections.deque)):
         assert len(ours) == len(host)
         for a, b in zip(ours, host):
             equal(a, b)

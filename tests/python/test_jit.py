@@ -32,6 +32,18 @@ class Box:
     tag: str = "a"
 
 
+@dataclasses.dataclass(slots=True)
+class Slots:
+    data: torch.Tensor
+    scale: int = 2
+    tag: str = "a"
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    data: torch.Tensor
+
+
 class Color(enum.Enum):
     RED = 1
     BLUE = 2
@@ -50,6 +62,9 @@ TREES = {
     "nested": (lambda t: (t[0][0]["k"].relu(), [t[1], None]), lambda n: (([{"k": matrix(n)}], matrix(n)),)),
     "namedtuple": (lambda p: Pair(p.right, p.left * 2), lambda n: (Pair(matrix(n), matrix(n + 2)),)),
     "dataclass": (lambda b: Box(b.data * b.scale, b.scale + 1, b.tag), lambda n: (Box(matrix(n)),)),
+    "frozen": (lambda b: Frozen(b.data + 1), lambda n: (Frozen(matrix(n)),)),
+    "deque": (lambda xs: collections.deque([sum(xs)]), lambda n: (collections.deque([matrix(n)] * 2),)),
+    "defaultdict": (lambda d: d["a"] + d["a"], lambda n: (collections.defaultdict(list, a=matrix(n)),)),
     "size": (lambda x, s: x.reshape(s).sum(0), lambda n: (matrix(n), torch.Size([n * 4]))),
     "integers": (lambda x, n: (x * n, torch.zeros(n), x[:n], n + 1, x.shape[0] * n), lambda n: (matrix(n), n)),
     "two_integers": (lambda x, a, b: x[a:b] + (b - a), lambda n: (matrix(9), 1, n)),
@@ -87,6 +102,14 @@ def test_an_input_comes_back_as_the_same_object():
     assert jitted.info()["recordings"] == 1
 
 
+def test_whether_two_arguments_are_one_object():
+    jitted = escapement.jit(lambda x, y: (x + 1, y is x))
+    a, b = matrix(3), matrix(3)
+    for args in ((a, b), (a, a), (b, a), (b, b)) * 2:
+        equal(jitted(*args), jitted.__wrapped__(*args))
+    assert jitted.info()["recordings"] == 2
+
+
 def append(xs, x):
     xs.append(x * 2)
     xs[0] = x
@@ -110,7 +133,8 @@ def replace_nested(t, x):
 
 
 MUTATIONS = {"list": (append, lambda: [matrix(1)]), "dict": (fill, lambda: {"old": matrix(1), "kept": matrix(2)}),
-             "dataclass": (set_field, lambda: Box(matrix(2))), "nested": (replace_nested, lambda: ({"list": [matrix(3)]}, 4))}
+             "dataclass": (set_field, lambda: Box(matrix(2))), "slots": (set_field, lambda: Slots(matrix(2))),
+             "nested": (replace_nested, lambda: ({"list": [matrix(3)]}, 4))}
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
