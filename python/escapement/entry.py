@@ -10,6 +10,7 @@ a changed argument container. Attempt is the evidence.
 import itertools
 import sys
 import threading
+import weakref
 
 import torch
 
@@ -64,7 +65,7 @@ class Entry:
         self._integers = [type(leaf) is int for leaf in leaves]
         self._lock, self._numbers, self._failures = threading.Lock(), {}, {}
         self.results, self.reason, self.runs = [], None, 0
-        self.region = core().Region(self.forward, input_specs(leaves), options, name, False)
+        self.region = core().Region(weakly(self), input_specs(leaves), options, name, False)
         self.region.set_locator(FrameLocator(Entry._run.__code__))
 
     @property
@@ -95,7 +96,7 @@ class Entry:
         if not torch._C._dispatch_tls_is_dispatch_key_included(KEY):
             return self._run(leaves)
         thread, watch = threading.get_ident(), self.table.watch
-        attempt, before = Attempt(caller_tensors(sys._getframe(1), watch)), watch.state()
+        attempt, before = Attempt(caller_tensors(sys._getframe(2), watch)), watch.state()
         RECORDING.add(thread)
         try:
             outputs = self._run(leaves)
@@ -151,6 +152,12 @@ class Entry:
 
     def take_failure(self):
         return self._failures.pop(threading.get_ident(), None)
+
+
+def weakly(entry):
+    """The region's program. It does not own the entry, which owns the region: memory goes when the entry does."""
+    reference = weakref.ref(entry)
+    return lambda *leaves: reference().forward(*leaves)
 
 
 def input_specs(leaves):

@@ -250,6 +250,14 @@ class Jitted:
         hits = sum(version["hits"] for region in regions for version in region["versions"])
         self._health.dropped += 1
         self._health.wasted = 0 if hits >= WORTHWHILE else self._health.wasted + 1
+        self._release()
+
+    def _release(self):
+        """Entries, families and tables name each other; without this their memory would wait for the collector."""
+        for table in self._tables.values():
+            table.quick = {}
+            for family in table.families.values():
+                family.entries.clear()
         self._tables.clear()
 
     def _entry(self, table, structure, leaves, args, kwargs):
@@ -324,7 +332,7 @@ class Jitted:
     def clear(self):
         """Forgets all versions."""
         with self._lock:
-            self._tables.clear()
+            self._release()
             self.__dict__.update(_table=None, _health=Health())
 
     @property

@@ -356,10 +356,18 @@ def test_nothing_is_leaked():
 def test_old_weights_go_when_they_are_replaced():
     net = torch.nn.Linear(4, 4)
     jitted = escapement.jit(net)
-    with torch.no_grad():
-        jitted(matrix(2))
-        gone = weakref.ref(net.weight)
-        net.weight = torch.nn.Parameter(torch.ones(4, 4))
-        jitted(matrix(2))
     gc.collect()
-    assert gone() is None
+    gc.disable()   # at once, not at the next collection
+    try:
+        with torch.no_grad():
+            jitted(matrix(2)), jitted(matrix(2))
+            gone = weakref.ref(net.weight)
+            net.weight = torch.nn.Parameter(torch.ones(4, 4))
+            jitted(matrix(2))
+            assert gone() is None
+            gone = weakref.ref(net.weight)
+            jitted.clear()
+            net.weight = None
+            assert gone() is None
+    finally:
+        gc.enable()
