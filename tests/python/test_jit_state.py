@@ -340,6 +340,48 @@ def test_state_that_is_set_once_costs_one_recording():
     assert jitted.info()["recordings"] == 1 and not jitted.info()["eager"]   # the first is not kept
 
 
+def test_tensors_in_plain_attributes_and_containers():
+    class Tables(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table, self.tables, self.named = torch.ones(4), [torch.ones(4)], {"a": torch.ones(4)}
+
+        def forward(self, x):
+            return x * self.table + sum(self.tables) + self.named["a"]
+
+    net = Tables()
+    jitted, changes = escapement.jit(net), [
+        lambda: setattr(net, "table", torch.zeros(4)), lambda: net.tables.append(torch.ones(4)),
+        lambda: net.tables.__setitem__(0, torch.zeros(4)), lambda: net.named.update(a=torch.zeros(4)),
+        lambda: setattr(net, "tables", [torch.full((4,), 9.0)])]
+    for change in (lambda: None, *changes):
+        change()
+        check(jitted, net, [(matrix(2),), (matrix(3),)], 1)
+    assert jitted.info()["dropped"] == len(changes)
+
+
+def test_reached_deep_first_and_then_directly():
+    class Holder:
+        def __init__(self, inner):
+            self.inner = inner
+
+    net = torch.nn.Linear(4, 4)
+    near = Holder(net)
+    far = Holder(Holder(Holder(Holder(near))))
+
+    def fn(x, far=far, near=near):
+        return near.inner(x)
+
+    jitted = escapement.jit(fn)
+    with torch.no_grad():
+        check(jitted, fn, [(matrix(2),), (matrix(3),)], 1)
+        near.inner = fresh_linear()
+        check(jitted, fn, [(matrix(2),), (matrix(3),)], 1)
+        near.inner.weight = torch.nn.Parameter(torch.ones(4, 4))
+        check(jitted, fn, [(matrix(2),), (matrix(3),)], 1)
+    assert jitted.info()["dropped"] == 2
+
+
 # --- lifetimes
 
 def test_nothing_is_leaked():
