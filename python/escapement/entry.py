@@ -65,6 +65,7 @@ class Entry:
         self._integers = [type(leaf) is int for leaf in leaves]
         self._lock, self._numbers, self._failures = threading.Lock(), {}, {}
         self.results, self.reason, self.runs = [], None, 0
+        self.lone = sum(isinstance(leaf, torch.Tensor) for leaf in leaves) < 2   # no two arguments can be one tensor
         self.region = core().Region(weakly(self), input_specs(leaves), options, name, False)
         self.region.set_locator(FrameLocator(Entry._run.__code__))
 

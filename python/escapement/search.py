@@ -52,6 +52,8 @@ class Search:
         self._seen[id(value)] = depth, self._found > before, value
 
     def _visit(self, value, depth):
+        if "__wrapped__" in getattr(value, "__dict__", ()):   # decorated, by whatever library: jitted functions are such
+            self.add(vars(value)["__wrapped__"], depth)
         if isinstance(value, torch.Tensor):
             self.tensors.append(value)
             self._found += 1

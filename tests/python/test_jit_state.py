@@ -360,6 +360,30 @@ def test_tensors_in_plain_attributes_and_containers():
     assert jitted.info()["dropped"] == len(changes)
 
 
+def test_what_is_behind_decorators():
+    net = torch.nn.Linear(4, 4)
+    inner = escapement.jit(net)
+
+    @torch.no_grad()
+    def helper(x):
+        return net(x)
+
+    @functools.lru_cache
+    def cached():
+        return net
+
+    def plain(x):
+        return x
+
+    for fn in (lambda x: inner(x) + 1, lambda x: helper(x) + 1, lambda x: cached()(x) + 1, inner):
+        jitted = escapement.jit(lambda x: plain(fn(x)))
+        with torch.no_grad():
+            check(jitted, fn, [(matrix(2),), (matrix(3),)], 1)
+            net.weight = torch.nn.Parameter(net.weight + 1)
+            check(jitted, fn, [(matrix(2),), (matrix(3),)], 1)
+        assert jitted.info()["dropped"] == 1
+
+
 def test_reached_deep_first_and_then_directly():
     class Holder:
         def __init__(self, inner):
