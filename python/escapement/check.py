@@ -121,7 +121,7 @@ def compare(name, ours, host):
 def fail(name, problem):
     LEDGER.jit["check_failures"] += 1
     raise ContractError(f"check: {name} differs from what the function itself gives: {problem}. The compiled code holds for "
-                        "Python state as it was when recorded (docs/jit.md): did an attribute, global or closure variable change?")
+                        "Python state as it was when recorded (docs/jit.md): did an attribute, global or closure change?")
 
 
 def difference(ours, host):

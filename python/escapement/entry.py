@@ -18,8 +18,8 @@ from . import symbols
 from .core import core
 from .errors import EscapementError
 from .locator import FrameLocator
-from .tree import (Copies, Reader, Unsupported, changed, flatten_content, flatten_result, leaf_names, snapshot, store_content,
-                   unflatten, unflatten_result)
+from .tree import (Copies, Reader, Unsupported, changed, flatten_content, flatten_result, leaf_names, snapshot,
+                   store_content, unflatten, unflatten_result)
 from .watch import same_state
 
 RECORDING = set()     # identities of the threads that record a jitted function
@@ -34,6 +34,10 @@ class Bypass(EscapementError):
     def __init__(self, result):
         super().__init__("an object in the result is not supported")
         self.result = result
+
+
+class NeedsTape(EscapementError):
+    """The program asked for gradients while it was recorded."""
 
 
 class Attempt:
@@ -67,7 +71,8 @@ class Entry:
         self.results, self.reason, self.runs = [], None, 0
         self.lone = sum(isinstance(leaf, torch.Tensor) for leaf in leaves) < 2   # no two arguments can be one tensor
         self.region = core().Region(weakly(self), input_specs(leaves), options, name, False)
-        self.region.set_locator(FrameLocator(Entry._run.__code__))
+        self._locator = FrameLocator(Entry._run.__code__)
+        self.region.set_locator(self._locator)
 
     @property
     def has_integers(self):
@@ -99,8 +104,10 @@ class Entry:
         thread, watch = threading.get_ident(), self.table.watch
         attempt, before = Attempt(caller_tensors(sys._getframe(2), watch)), watch.state()
         RECORDING.add(thread)
+        self._locator.saw_gradients = False
         try:
             outputs = self._run(leaves)
+            self._refuse_tape(leaves)
         except Exception:
             self._failures[thread] = attempt
             raise
@@ -108,6 +115,12 @@ class Entry:
             RECORDING.discard(thread)
         self._judge(before, watch.state())
         return outputs
+
+    def _refuse_tape(self, leaves):
+        """Wrappers carry no tape: an input that was made to require gradients, or a region with gradients inside no_grad."""
+        asked = any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in leaves)
+        if asked or self._locator.saw_gradients and not torch.is_grad_enabled():
+            raise NeedsTape("the function switches gradients on")
 
     def _run(self, leaves):
         self.runs += 1   # of the function itself: what the core answers from compiled code is not counted

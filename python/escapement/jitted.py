@@ -19,7 +19,7 @@ import torch
 from . import symbols
 from .check import Checker
 from .core import CoreMissing
-from .entry import KEY, RECORDING, Bypass, Entry, cannot_record
+from .entry import KEY, RECORDING, Bypass, Entry, NeedsTape, cannot_record
 from .errors import CompileError, OptionError
 from .ledger import LEDGER
 from .option_values import disabled, resolve
@@ -35,10 +35,11 @@ REASONS = {
     "too_many_keys": "more kinds of calls (structures, strings, flags, torch's modes) than there are versions for",
     "recording_raised": "the program fails on symbolic sizes or numbers",
     "state_changed": "the program rebinds attributes, globals or closure variables",
-    "replaced": "parameters, buffers or submodules are replaced so often that no version is used much (max_recordings times)",
+    "replaced": "parameters, buffers or submodules are replaced again and again with few calls between",
     "no_core": "the compiled core is missing",
     "disabled": "compilation is switched off",
 }
+FAILURES = {Bypass: "unsupported_result", NeedsTape: "gradient"}
 MAX_KEYS = 64     # kinds of calls: structures, constants among the arguments, ambient state
 MAX_EXACT = 8     # versions for values of numbers that are constants in the code
 WORTHWHILE = 16   # calls that justify a recording, when what it holds is replaced later
@@ -132,8 +133,8 @@ class Jitted:
                 leaves = (*args, *kwargs.values())
                 key = (*key, *kwargs, *map(type, kwargs.values()))
             entry = table.quick.get(key)
-            if (entry is not None and table.current() and (entry.lone or distinct_tensors(leaves))
-                    and not (RECORDING or any_autocast() or function_modes() or dispatch_modes() or transforms() or tracing())):
+            if (entry is not None and table.current() and (entry.lone or distinct_tensors(leaves)) and not (
+                    RECORDING or any_autocast() or function_modes() or dispatch_modes() or transforms() or tracing())):
                 try:
                     found = entry.region(*leaves)
                 except Exception as error:
@@ -192,9 +193,9 @@ class Jitted:
             if isinstance(error, OverflowError):   # an integer of more than 64 bits on the quick way: nothing has run
                 return self._call(args, kwargs)
             raise error
-        reason = "unsupported_result" if isinstance(error, Bypass) else "recording_raised"
+        reason = FAILURES.get(type(error), "recording_raised")
         repeatable = failure.repeatable()
-        if not repeatable and reason == "recording_raised":
+        if not repeatable and not isinstance(error, Bypass):
             raise cannot_record(error)
         result = error.result if not repeatable else self._again(failure, args, kwargs)
         with self._lock:

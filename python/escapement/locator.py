@@ -12,7 +12,7 @@ import torch
 
 USER_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 UNKNOWN = -1
-# torch, this package, and code that torch's graphs generate. Not "<string>": that is what python -c calls the user's program.
+# torch, this package, and code that torch's graphs generate. Not "<string>": python -c calls the user's program so.
 FRAMEWORK = (*(os.path.dirname(file) + os.sep for file in (torch.__file__, __file__)), "<frozen", "<eval_with_key")
 
 
@@ -50,12 +50,16 @@ class FrameLocator:
     """For plain Python: the innermost frame outside torch and this package, else torch's own innermost one.
 
     Called once per op while recording only; `text` knows every place by its number. `boundary`: the code object whose frame
-    ends the search, since what lies beyond called the compiled function and is no part of it."""
+    ends the search, since what lies beyond called the compiled function and is no part of it.
+
+    Being there at every op, it also sees whether gradients were ever switched on."""
 
     def __init__(self, boundary):
+        self.saw_gradients = False
         self._boundary, self._ours, self._numbers, self._places = boundary, {}, {}, []
 
     def __call__(self):
+        self.saw_gradients = self.saw_gradients or torch.is_grad_enabled()
         frame, innermost = sys._getframe(1), None
         while frame is not None and frame.f_code is not self._boundary:
             if not self._framework(frame.f_code):

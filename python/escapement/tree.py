@@ -133,8 +133,8 @@ def build(kind, extra, children):
 
 
 class Copies:
-    """The containers of one flattening, numbered in order; and later, which copy stands for which. Also the tensors met: one that
-    stands twice is one leaf, so that the program may ask whether `x is y`."""
+    """The containers of one flattening, numbered in order; and later, which copy stands for which. Also the tensors met: one
+    that stands twice is one leaf, so that the program may ask whether `x is y`."""
 
     def __init__(self):
         self.originals, self._number, self.tensors = [], {}, {}

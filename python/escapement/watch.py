@@ -40,7 +40,7 @@ class Watch:
         return (*map(training, self.modules),)
 
     def same(self):
-        """Asked at every call, so written for speed. Deleting a submodule changes this very dict before torch makes a new one."""
+        """Asked at every call, so written for speed. Deleting a submodule changes this dict before torch makes a new one."""
         found = itertools.chain.from_iterable(map(dict.values, self._full))
         if [*map(id, found)] != self._ids or any(self._empty):
             return False

@@ -169,7 +169,8 @@ def test_a_program_that_must_know_an_integer():
     assert sum(info["eager"].values()) + sum(sum(r["fallbacks"].values()) for r in info["regions"]) >= 12 - 8 - 1
 
 
-UNKNOWN = {"object": object, "sparse": lambda: torch.eye(2).to_sparse(), "set": lambda: {1, 2}, "iterator": lambda: iter([1]),
+UNKNOWN = {"object": object, "sparse": lambda: torch.eye(2).to_sparse(), "set": lambda: {1, 2},
+           "iterator": lambda: iter([1]),
            "module": lambda: torch.nn.Linear(2, 2), "function": lambda: lambda x: x,
            "subclass": lambda: torch.ones(2).as_subclass(Special)}
 
@@ -292,7 +293,8 @@ def test_in_place_and_aliased_arguments():
 
     jitted = escapement.jit(fn)
     apart, same = lambda: (matrix(4), matrix(4, seed=1)), lambda: 2 * (matrix(4),)
-    overlapping, view = lambda: (lambda b: (b[:3], b[1:]))(matrix(4)), lambda: (lambda b: (b, b.view(-1).view(4, 4)))(matrix(4))
+    overlapping = lambda: (lambda b: (b[:3], b[1:]))(matrix(4))  # noqa: E731
+    view = lambda: (lambda b: (b, b.view(-1).view(4, 4)))(matrix(4))  # noqa: E731
     for make in (apart, same, overlapping, view) * 2:
         ours, host = make(), make()
         equal(jitted(*ours), fn(*host))
@@ -376,6 +378,27 @@ def test_gradients_run_eagerly_and_are_counted():
             assert not jitted(arg).requires_grad
         assert jitted.info()["recordings"] == 1
     assert torch.equal(x.grad, torch.full((3, 4), 4.0)) and net.weight.grad is not None and held.grad is not None
+
+
+def inner_gradients(x):
+    with torch.enable_grad():
+        return x.detach().requires_grad_() * 2
+
+
+def marks_its_input(x):
+    x.requires_grad_()
+    return x.detach() * 2
+
+
+@pytest.mark.parametrize("fn", [inner_gradients, marks_its_input])
+def test_a_program_that_switches_gradients_on(fn):
+    jitted = escapement.jit(fn)
+    with torch.no_grad():
+        for _ in range(3):
+            ours, host = matrix(2), matrix(2)
+            equal(jitted(ours), fn(host))
+            assert ours.requires_grad == host.requires_grad
+    assert jitted.info()["eager"] == {"gradient": 3}
 
 
 def test_requires_grad_switched_on_later():

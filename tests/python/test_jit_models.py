@@ -9,10 +9,10 @@ from models import MODELS, build, tensors_of
 from test_models import SHAPES, close, in_double
 
 hf = pytest.importorskip("transformers")
-# Recordings for the six shapes: one for each set of answers that the model's own code gets to its questions. They are: is the
-# mask all ones (bert and most of its kin: true at (1, 1) only), is a batch or a length 1 (`query.shape[2] > 1`).
-RECORDINGS = {"bert": 2, "distilbert": 2, "roberta": 2, "albert": 2, "electra": 1, "gpt2": 2, "llama": 4, "mistral": 4, "t5": 2,
-              "bart": 2, "vit": 1, "clip": 2}
+# Recordings for the six shapes: one for each set of answers that the model's own code gets to its questions. They are: is
+# the mask all ones (bert and most of its kin: true at (1, 1) only), is a batch or a length 1 (`query.shape[2] > 1`).
+RECORDINGS = {"bert": 2, "distilbert": 2, "roberta": 2, "albert": 2, "electra": 1, "gpt2": 2, "llama": 4, "mistral": 4,
+              "t5": 2, "bart": 2, "vit": 1, "clip": 2}
 
 
 @pytest.mark.slow

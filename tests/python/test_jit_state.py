@@ -123,7 +123,8 @@ def forward_hook(net):
 
 
 REPLACEMENTS = [set_data, assign, by_dict, assigned_state, copied_state, surgery, in_list, insert, delete, append_layer,
-                new_buffer, buffer_attribute, in_place, parametrized, weight_norm, to_double_and_back, overwritten, forward_hook]
+                new_buffer, buffer_attribute,
+                in_place, parametrized, weight_norm, to_double_and_back, overwritten, forward_hook]
 WRAPS = {"module": lambda net: net, "lambda": lambda net: lambda x: net(x), "partial": lambda net: functools.partial(net),
          "method": lambda net: net.forward}
 SAME_OBJECTS = (set_data, copied_state, in_place)   # no new recording: the tensors are the same objects
