@@ -1,19 +1,19 @@
 """Escapement: a tracing JIT for PyTorch programs whose sizes stay dynamic.
 
-`torch.compile(model, backend="escapement")` needs no import of this package. What stands here is for declaring sizes
-(`compile(fn, dims={...})`, `Dim`, `learned_dims(compiled)`) and for looking at what the compiler did: `explain(fn)(*args)`,
-`stats()`, `reset()`, `options()`.
+`torch.compile(model, backend="escapement")` needs no import of this package; `jit(fn)` is the tracer without Dynamo. The rest is for
+declaring sizes (`compile(fn, dims={...})`, `Dim`, `learned_dims(compiled)`) and for looking at what the compiler did:
+`explain(fn)(*args)`, `stats()`, `reset()`, `options()`.
 
 This file imports neither torch nor the compiled core: programs that only list backends must not pay for them.
 """
 
 __version__ = "0.1.0"
-__all__ = ["Dim", "DimError", "EscapementError", "OptionError", "compile", "explain", "learned_dims", "options", "reset",
-           "stats", "__version__"]
+__all__ = ["ContractError", "Dim", "DimError", "EscapementError", "OptionError", "compile", "explain", "jit", "learned_dims",
+           "options", "reset", "stats", "__version__"]
 
 # name -> module that holds it; resolved at first use.
-_LAZY = {"Dim": "dims", "DimError": "errors", "EscapementError": "errors", "OptionError": "errors", "compile": "entry",
-         "explain": "report", "learned_dims": "learned", "options": "option_values"}
+_LAZY = {"ContractError": "errors", "Dim": "dims", "DimError": "errors", "EscapementError": "errors", "OptionError": "errors",
+         "compile": "entry", "explain": "report", "jit": "jitted", "learned_dims": "learned", "options": "option_values"}
 
 
 def __getattr__(name):
@@ -33,11 +33,11 @@ def __dir__():
 
 
 def stats():
-    """Counters of this process: those of the core, and those of the torch.compile front end under "dynamo"."""
+    """Counters of this process: those of the core, of the torch.compile front end under "dynamo", of our tracer under "jit"."""
     from .core import core
     from .ledger import LEDGER
 
-    return {**core().stats(), "dynamo": LEDGER.counters()}
+    return {**core().stats(), "dynamo": LEDGER.counters(), "jit": LEDGER.jit_counters()}
 
 
 def reset():

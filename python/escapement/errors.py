@@ -15,3 +15,7 @@ class CompileError(EscapementError):
 
 class DimError(EscapementError, ValueError):
     """A declared dim and the truth differ: in the spec itself, at a call, or because the program pins it."""
+
+
+class ContractError(EscapementError):
+    """A check found that compiled code and the function itself differ: the contract of call mode is broken."""

@@ -143,11 +143,13 @@ class Budget:
 
 
 class Function:
-    """The notes about one function. Its lists only grow, and each append is atomic."""
+    """The notes about one function: a code object that Dynamo compiles, or a function of our own tracer (which has a `place`). Its
+    lists only grow, and each append is atomic."""
 
-    def __init__(self, code):
-        self.name, self.file, self.line = code.co_qualname if hasattr(code, "co_qualname") else code.co_name, \
-            code.co_filename, code.co_firstlineno
+    def __init__(self, owner):
+        self.name, self.file, self.line = owner.place if hasattr(owner, "place") else place_of(owner)
+        self.eager = collections.Counter()      # own tracer: reason -> calls that ran the function itself
+        self.details = {}                       # reason -> what was said the first time
         self.compiles, self.breaks, self.skips, self._regions = [], [], [], []
         self.budgets = {}                       # key -> Budget
         self.given_up = {}                      # key -> sources that are host values from now on
@@ -175,6 +177,10 @@ class Function:
                 in ((read(), inputs, version) for read, inputs, version in self._regions) if region is not None]
 
 
+def place_of(code):
+    return getattr(code, "co_qualname", code.co_name), code.co_filename, code.co_firstlineno
+
+
 def size_name(source):
     """"L['x']:0" as a person writes it: L['x'].size(0)."""
     base, colon, dim = source.rpartition(":")
@@ -188,6 +194,7 @@ class Ledger:
         self._lock = threading.RLock()
         self._functions = {}        # id of a code object -> (weak reference, Function)
         self.fallbacks = collections.Counter()
+        self.jit = collections.Counter()    # of the own tracer: checks, failures of checks
         self.breaks = self.skips = 0
 
     def function(self, code):
@@ -248,6 +255,12 @@ class Ledger:
         with self._lock:
             self.function(code).add_region(region, inputs, version)
 
+    def note_eager(self, owner, reason, detail):
+        with self._lock:
+            function = self.function(owner)
+            function.eager[reason] += 1
+            function.details.setdefault(reason, detail)
+
     def fallback(self, reason):
         with self._lock:
             self.fallbacks[reason] += 1
@@ -273,10 +286,15 @@ class Ledger:
             "fallbacks": dict(self.fallbacks),
         }
 
+    def jit_counters(self):
+        eager = sum((function.eager for function in self.functions()), collections.Counter())
+        return {"checks": self.jit["checks"], "check_failures": self.jit["check_failures"], "eager": dict(eager)}
+
     def clear(self):
         with self._lock:
             self._functions.clear()
             self.fallbacks.clear()
+            self.jit.clear()
             self.breaks = self.skips = 0
 
 

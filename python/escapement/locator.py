@@ -3,12 +3,17 @@
 The recorder asks once per op, so the answer is an int: the index of the graph node. Text is made when somebody reads it.
 """
 
+import os
 import re
 import sys
 import weakref
 
+import torch
+
 USER_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 UNKNOWN = -1
+# torch, this package, and code that torch's graphs generate. Not "<string>": python -c calls the user's program so.
+FRAMEWORK = (*(os.path.dirname(file) + os.sep for file in (torch.__file__, __file__)), "<frozen", "<eval_with_key")
 
 
 class Locator:
@@ -43,3 +48,42 @@ class Locator:
 def node_place(node):
     frames = USER_FRAME.findall(node.meta.get("stack_trace") or "")
     return "{}:{} in {}".format(*frames[-1]) if frames else f"graph node {node.name}"
+
+
+class FrameLocator:
+    """For plain Python: the innermost frame outside torch and this package, else torch's own innermost one.
+
+    Called once per op while recording only; `text` knows every place by its number. `boundary`: the code object whose frame
+    ends the search, since what lies beyond called the compiled function and is no part of it.
+
+    Being there at every op, it also sees whether gradients were ever switched on."""
+
+    def __init__(self, boundary):
+        self.saw_gradients = False
+        self._boundary, self._ours, self._numbers, self._places = boundary, {}, {}, []
+
+    def __call__(self):
+        self.saw_gradients = self.saw_gradients or torch.is_grad_enabled()
+        frame, innermost = sys._getframe(1), None
+        while frame is not None and frame.f_code is not self._boundary:
+            if not self._framework(frame.f_code):
+                return self._number(frame)
+            innermost = innermost or frame
+            frame = frame.f_back
+        return UNKNOWN if innermost is None else self._number(innermost)
+
+    def _framework(self, code):
+        known = self._ours.get(code)
+        if known is None:
+            known = self._ours[code] = code.co_filename.startswith(FRAMEWORK)
+        return known
+
+    def _number(self, frame):
+        number = self._numbers.setdefault((frame.f_code, frame.f_lineno), len(self._places))
+        if number == len(self._places):
+            code = frame.f_code
+            self._places.append(f"{code.co_filename}:{frame.f_lineno} in {getattr(code, 'co_qualname', code.co_name)}")
+        return number
+
+    def text(self, number):
+        return self._places[number] if 0 <= number < len(self._places) else ""

@@ -13,6 +13,7 @@ import re
 
 import torch
 
+from .jitted import REASONS, Jitted
 from .ledger import COMPILES, LEDGER, size_name
 from .misses import LOCAL
 
@@ -50,6 +51,8 @@ def explain(fn, **compile_options):
         from .backend import escapement
 
         compiled = fn if is_compiled(fn) else torch.compile(fn, backend=escapement, **compile_options)
+        if isinstance(compiled, Jitted):
+            compiled.enroll()
         before = activity()
         result = compiled(*args, **kwargs)
         return Report(touched(before), result)
@@ -58,7 +61,7 @@ def explain(fn, **compile_options):
 
 
 def is_compiled(fn):
-    return isinstance(fn, torch.nn.Module) and hasattr(fn, "_orig_mod") or hasattr(fn, "_torchdynamo_orig_callable")
+    return isinstance(fn, Jitted) or isinstance(fn, torch.nn.Module) and hasattr(fn, "_orig_mod") or hasattr(fn, "_torchdynamo_orig_callable")
 
 
 def activity():
@@ -67,7 +70,8 @@ def activity():
 
 def work_done(function):
     """Changes when the function is compiled, skipped, or one of its regions runs."""
-    return len(function.compiles), len(function.skips), len(function.breaks), function.refusals, tuple(map(runs, function.regions()))
+    return (len(function.compiles), len(function.skips), len(function.breaks), function.refusals, sum(function.eager.values()),
+            tuple(map(runs, function.regions())))
 
 
 def runs(region):
@@ -96,6 +100,7 @@ def function_facts(function):
         "graph_breaks": list(function.breaks),
         "skipped": list(function.skips),
         "refused_calls": function.refusals,
+        "eager": {reason: {"calls": calls, "detail": function.details.get(reason, "")} for reason, calls in function.eager.items()},
         "regions": [{**region.info(), "inputs": list(inputs)} for region, inputs, _ in function.regions_and_inputs()],
     }
 
@@ -190,6 +195,9 @@ def function_lines(facts):
         yield f"  not compiled: {reason}"
     if facts["refused_calls"]:
         yield f"  run eagerly: {facts['refused_calls']} calls that no version takes (the budget of {facts['budget']} compiles is spent)"
+    for name, fact in sorted(facts["eager"].items()):
+        detail = f": {fact['detail']}" if fact["detail"] else ""
+        yield f"  eager: {REASONS[name]} ({name}, {fact['calls']} calls){detail}"
     for info in facts["regions"]:
         yield from indent(region_lines(info))
 

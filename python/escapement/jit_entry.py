@@ -1,0 +1,224 @@
+"""One key of a jitted function: its Region, the program that the region runs, and how results are put together.
+
+The region knows tensors and integers; this file turns them into the arguments the function was written for, and its result
+into leaves with the number of its structure as the last one (which recording a call hits decides what it returns).
+
+While recording it also watches what must not happen unseen: an exception that only symbols bring about, a rebound attribute,
+a changed argument container. Attempt is the evidence.
+"""
+
+import itertools
+import sys
+import threading
+import weakref
+
+import torch
+
+from . import symbols
+from .core import core
+from .errors import EscapementError
+from .locator import FrameLocator
+from .tree import (Copies, Reader, Unsupported, changed, flatten_content, flatten_result, leaf_names, snapshot,
+                   store_content, unflatten, unflatten_result)
+from .watch import same_state
+
+RECORDING = set()     # identities of the threads that record a jitted function
+KEY = torch._C._dispatch_key_parse("DeferredInit")
+MAX_RESULTS = 1000    # structures of results of one entry; each may hold constants
+LEAF = ("leaf",)
+
+
+class Bypass(EscapementError):
+    """The function has run, but its result cannot pass through a region."""
+
+    def __init__(self, result):
+        super().__init__("an object in the result is not supported")
+        self.result = result
+
+
+class NeedsTape(EscapementError):
+    """The program asked for gradients while it was recorded."""
+
+
+class Attempt:
+    """What was true when a recording started, to tell whether the program may be run again."""
+
+    def __init__(self, tensors):
+        self._tensors = tensors
+        self._versions = None if tensors is None else versions(tensors)
+        with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(KEY)):
+            self._random = torch.default_generator.get_state()
+
+    def repeatable(self):
+        return self._versions is not None and versions(self._tensors) == self._versions
+
+    def restore(self):
+        torch.default_generator.set_state(self._random)
+
+
+def versions(tensors):
+    """Counts of writes; None where a tensor has no such count."""
+    return None if any(t.is_inference() for t in tensors) else [t._version for t in tensors]
+
+
+class Entry:
+    def __init__(self, fn, name, table, family, structure, leaves, options):
+        symbols.install()
+        self.table, self.family, self._fn, self._structure = table, family, fn, structure
+        self._floats = [type(leaf) is float for leaf in leaves]
+        self._integers = [type(leaf) is int for leaf in leaves]
+        self._lock, self._numbers, self._failures = threading.Lock(), {}, {}
+        self.results, self.reason, self.runs = [], None, 0
+        self.lone = sum(isinstance(leaf, torch.Tensor) for leaf in leaves) < 2   # no two arguments can be one tensor
+        self.region = core().Region(weakly(self), input_specs(leaves), options, name, False)
+        self._locator = FrameLocator(Entry._run.__code__)
+        self.region.set_locator(self._locator)
+
+    @property
+    def has_integers(self):
+        return any(self._integers)
+
+    def give_up(self, reason):
+        self.reason = reason
+        self.table.withdraw(self)
+
+    def tensors(self, leaves):
+        """The leaves as the region takes them: a float whose value varies is a tensor without axes."""
+        if not any(self._floats):
+            return leaves
+        return [torch.scalar_tensor(leaf, dtype=torch.float64) if is_float else leaf
+                for leaf, is_float in zip(leaves, self._floats)]
+
+    def names(self, parameters):
+        """What the leaves are to the user, in order."""
+        positional, keywords, named = self._structure
+        roots = itertools.chain(parameters, (f"args[{i}]" for i in itertools.count(len(parameters))))
+        pairs = [*zip(roots, positional), *zip(keywords, named)]
+        return [found for name, child in pairs for found in leaf_names(child, name)]
+
+    # --- the program
+
+    def forward(self, *leaves):
+        if not torch._C._dispatch_tls_is_dispatch_key_included(KEY):
+            return self._run(leaves)
+        thread, watch = threading.get_ident(), self.table.watch
+        attempt, before = Attempt(caller_tensors(sys._getframe(2), watch)), watch.state()
+        RECORDING.add(thread)
+        self._locator.saw_gradients = False
+        try:
+            outputs = self._run(leaves)
+            self._refuse_tape(leaves)
+        except Exception:
+            self._failures[thread] = attempt
+            raise
+        finally:
+            RECORDING.discard(thread)
+        self._judge(before, watch.state())
+        return outputs
+
+    def _refuse_tape(self, leaves):
+        """Wrappers carry no tape: an input that was made to require gradients, or a region with gradients inside no_grad."""
+        asked = any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in leaves)
+        if asked or self._locator.saw_gradients and not torch.is_grad_enabled():
+            raise NeedsTape("the function switches gradients on")
+
+    def _run(self, leaves):
+        self.runs += 1   # of the function itself: what the core answers from compiled code is not counted
+        made = []
+        args, kwargs = self._arguments(leaves, made)
+        before = snapshot(made)
+        result = self._fn(*args, **kwargs)
+        copies, outputs = Copies(), []
+        copies.bind(made)
+        try:
+            structure = flatten_result(result, outputs, copies)
+            contents = tuple((number, flatten_content(made[number], outputs, copies)) for number in changed(made, before))
+        except Unsupported as error:
+            raise Bypass(result) from error
+        number = self._number(structure, contents)
+        if number >= MAX_RESULTS:
+            raise Bypass(result)
+        return [*outputs, number]
+
+    def _arguments(self, leaves, made):
+        numbers = (leaf.item() if is_float else leaf for leaf, is_float in zip(leaves, self._floats))
+        values = Reader([symbols.argument(number) for number in numbers])
+        positional, keywords, named = self._structure
+        args = [unflatten(child, values, made) for child in positional]
+        return args, {key: unflatten(child, values, made) for key, child in zip(keywords, named)}
+
+    def _number(self, structure, contents):
+        with self._lock:
+            number = self._numbers.setdefault((structure, contents), len(self.results))
+            if number == len(self.results) and number < MAX_RESULTS:
+                self.results.append(builder(structure, contents))
+            return number
+
+    def _judge(self, before, after):
+        """A program that rebinds state while it is recorded would do so at every call: this recording must not be kept."""
+        health = self.table.health
+        if same_state(before, after):
+            health.unstable = 0
+            return
+        health.unstable += 1
+        health.leaks = True
+        self.table.forget(self)
+
+    def take_failure(self):
+        return self._failures.pop(threading.get_ident(), None)
+
+
+def weakly(entry):
+    """The region's program. It does not own the entry, which owns the region: memory goes when the entry does."""
+    reference = weakref.ref(entry)
+    return lambda *leaves: reference().forward(*leaves)
+
+
+def input_specs(leaves):
+    numbers = itertools.count()
+    return [("int", next(numbers)) if type(leaf) is int else ("tensor", []) for leaf in leaves]
+
+
+def caller_tensors(frame, watch):
+    """The real tensors of the call being recorded, from the frame that called the region, and those of the modules."""
+    given = frame.f_locals.get("leaves")
+    if given is None:
+        return None
+    return [leaf for leaf in given if isinstance(leaf, torch.Tensor)] + watch.tensors
+
+
+def builder(structure, contents):
+    """(outputs of the region, the caller's containers) -> the function's result."""
+    if not contents and structure == LEAF:
+        return first
+    if not contents and structure[0] in (tuple, list) and all(child == LEAF for child in structure[2]):
+        return all_but_last if structure[0] is tuple else list_but_last
+
+    def general(found, originals):
+        leaves = iter(found)
+        result = unflatten_result(structure, leaves, originals)
+        for number, content in contents:
+            store_content(originals[number], content, leaves, originals)
+        return result
+
+    return general
+
+
+def first(found, originals):
+    return found[0]
+
+
+def all_but_last(found, originals):
+    return found[:-1]
+
+
+def list_but_last(found, originals):
+    return list(found[:-1])
+
+
+def cannot_record(error):
+    """Effects have happened, so the program cannot be run again; say where the error comes from."""
+    if hasattr(error, "add_note"):
+        error.add_note("escapement: raised while the function was being recorded, after it had changed its inputs; "
+                       "run the function itself to see whether it is the program's own error")
+    return error

@@ -1,0 +1,444 @@
+"""escapement.jit(fn): plain eager code, recorded without Dynamo. docs/jit.md is the contract.
+
+Call mode. A call is flattened (tree.py); everything that eager's behaviour depends on and that is no tensor, integer or
+float is the key; each key has one Region of the core (entry.py). Tensor sizes and integers are symbols in it, so a key
+serves all of them. What a call cannot have compiled runs `fn` itself, counted under a reason of REASONS; only call mode's
+contract (Python state is read when recording, not at every call) is unguarded, and `check=` tests it.
+
+The quick way through __call__ is for arguments that all are tensors or integers. It asks the same questions as the other
+one.
+"""
+
+import functools
+import inspect
+import threading
+import types
+
+import torch
+
+from . import symbols
+from .check import Checker
+from .core import CoreMissing
+from .jit_entry import KEY, RECORDING, Bypass, Entry, NeedsTape, cannot_record
+from .errors import CompileError, OptionError
+from .ledger import LEDGER
+from .option_values import disabled, resolve
+from .tree import Copies, Unsupported, flatten
+from .watch import Watch
+
+REASONS = {
+    "gradient": "gradients are wanted; compiled code builds no tape",
+    "unsupported_argument": "an argument is no tensor, number, constant or known container",
+    "unsupported_result": "a result is no tensor, number, constant or known container",
+    "torch_mode": "a torch function mode, dispatch mode, functorch transform or torch.jit.trace is active",
+    "too_many_values": "more values of numbers than there are versions for programs that must know them",
+    "too_many_keys": "more kinds of calls (structures, strings, flags, torch's modes) than there are versions for",
+    "recording_raised": "the program fails on symbolic sizes or numbers",
+    "state_changed": "the program rebinds attributes, globals or closure variables",
+    "replaced": "parameters, buffers or submodules are replaced again and again with few calls between",
+    "no_core": "the compiled core is missing",
+    "disabled": "compilation is switched off",
+}
+FAILURES = {Bypass: "unsupported_result", NeedsTape: "gradient"}
+MAX_KEYS = 64     # kinds of calls: structures, constants among the arguments, ambient state
+MAX_EXACT = 8     # versions for values of numbers that are constants in the code
+WORTHWHILE = 16   # calls that justify a recording, when what it holds is replaced later
+MAX_UNSTABLE = 3  # recordings in a row that rebind state, before the function runs eagerly
+FLOATS = 2        # values of a float that are constants before it becomes a run-time value
+
+grad_mode, inference_mode, default_dtype = torch.is_grad_enabled, torch.is_inference_mode_enabled, torch.get_default_dtype
+any_autocast = torch._C._is_any_autocast_enabled
+function_modes, dispatch_modes = torch._C._len_torch_function_stack, torch._C._len_torch_dispatch_stack
+transforms, tracing = torch._C._functorch.peek_interpreter_stack, torch._C._get_tracing_state
+is_dynamo_compiling = torch.compiler.is_dynamo_compiling
+
+
+def jit(fn=None, dims=None, mode="call", check=None, **options):
+    """`fn` recorded at its first call and compiled; also a decorator, with or without arguments."""
+    if fn is None:
+        return functools.partial(jit, dims=dims, mode=mode, check=check, **options)
+    return Jitted(fn, dims, mode, check, options)
+
+
+class Health:
+    """What went wrong with one function's recordings, over all its tables."""
+
+    def __init__(self):
+        self.unstable = 0     # recordings in a row in which the program rebound some state
+        self.leaks = False    # that state may hold tensors of a recording
+        self.dropped = 0      # times all versions were forgotten because what they hold was replaced
+        self.wasted = 0       # of these in a row, those whose versions had hardly been used
+
+
+class Table:
+    """All versions for one state of the modules' `training` flags."""
+
+    def __init__(self, watch, flags, health):
+        self.watch, self.flags, self.health = watch, flags, health
+        self.quick = {}       # types of leaf arguments and ambient state -> Entry
+        self.families = {}    # structure with all numbers dynamic, and ambient state -> Family
+
+    def current(self):
+        return self.watch.empty or self.watch.same() and self.watch.flags() == self.flags
+
+    def withdraw(self, entry):
+        """From the quick way. A new dict: other threads may be reading this one."""
+        self.quick = {key: kept for key, kept in self.quick.items() if kept is not entry}
+
+    def forget(self, entry):
+        """The next such call records anew."""
+        self.withdraw(entry)
+        for key, kept in list(entry.family.entries.items()):
+            if kept is entry:
+                entry.family.entries.pop(key, None)
+
+    def repair(self):
+        """Attributes that hold a tensor or number of a finished recording get the real one."""
+        self.health.leaks = False
+        self.watch.replace(is_recorded, real)
+
+
+class Family:
+    """The entries of calls that differ in the values of numbers only."""
+
+    def __init__(self):
+        self.entries = {}
+        self.exact = False    # integers too are constants: the program failed on symbolic ones
+
+
+class Jitted:
+    """The compiled function. Attributes that it lacks are those of what it wraps."""
+
+    def __init__(self, fn, dims, mode, check, options):
+        checked_arguments(fn, dims, mode)
+        own = self.__dict__   # __setattr__ forwards to a wrapped module
+        own.update(_fn=fn, _mode=mode, _given=(dims, mode, check, options), _lock=threading.RLock(), _name=None)
+        own.update(_tables={}, _table=None, _health=Health(), _options=resolve(None, options))
+        own["_checker"] = Checker(fn, check, self.run_entry)
+        wrapped = fn.forward if isinstance(fn, torch.nn.Module) else fn
+        own["_parameters_named"] = parameter_names(wrapped)
+        own.update({name: getattr(wrapped, name) for name in functools.WRAPPER_ASSIGNMENTS if hasattr(wrapped, name)})
+        own["__wrapped__"] = fn
+
+    # --- calling
+
+    def __call__(self, *args, **kwargs):
+        if is_dynamo_compiling():   # what compiles the caller compiles this too
+            return self._fn(*args, **kwargs)
+        table = self._table
+        if table is not None:
+            leaves = args
+            key = (grad_mode(), inference_mode(), default_dtype(), *map(type, args))
+            if kwargs:
+                leaves = (*args, *kwargs.values())
+                key = (*key, *kwargs, *map(type, kwargs.values()))
+            entry = table.quick.get(key)
+            if (entry is not None and table.current() and (entry.lone or distinct_tensors(leaves)) and not (
+                    RECORDING or any_autocast() or function_modes() or dispatch_modes() or transforms() or tracing())):
+                try:
+                    found = entry.region(*leaves)
+                except Exception as error:
+                    return self._failed(entry, error, args, kwargs)
+                return entry.results[found[-1]](found, ())
+        return self._call(args, kwargs)
+
+    def _call(self, args, kwargs):
+        if RECORDING and threading.get_ident() in RECORDING:
+            return self._fn(*args, **kwargs)   # part of what is being recorded
+        if function_modes() or dispatch_modes() or transforms() is not None or tracing() is not None:
+            return self._eager("torch_mode", args, kwargs)
+        if self._options["disable"] or disabled():
+            return self._eager("disabled", args, kwargs)
+        try:
+            return self._compiled(self._current_table(), args, kwargs)
+        except Unsupported as error:
+            return self._eager("unsupported_argument", args, kwargs, error)
+        except CoreMissing as error:
+            return self._eager("no_core", args, kwargs, error)
+
+    def _compiled(self, table, args, kwargs):
+        leaves, copies = [], Copies()
+        structure = flatten_call(args, kwargs, leaves, copies, True)
+        if grad_mode() and (any_requires_grad(leaves) or table.watch.needs_gradient()):
+            return self._eager("gradient", args, kwargs)
+        with self._lock:
+            entry, leaves = self._entry(table, structure, leaves, args, kwargs)
+        if isinstance(entry, str):
+            return self._eager(entry, args, kwargs)
+        run = self._checker.run if self._checker.active else self.run_entry
+        try:
+            return run(entry, entry.tensors(leaves), copies.originals, args, kwargs)
+        finally:
+            if self._health.leaks:
+                table.repair()
+
+    def run_entry(self, entry, leaves, originals, args, kwargs):
+        """One call of a region, without any check beside it."""
+        before = entry.runs
+        try:
+            found = entry.region(*leaves)
+        except Exception as error:
+            return self._failed(entry, error, args, kwargs)
+        if entry.runs != before and grad_mode() and any_requires_grad(found):
+            entry.give_up("gradient")   # through a tensor that no argument and no module holds
+        return entry.results[found[-1]](found, originals)
+
+    def _failed(self, entry, error, args, kwargs):
+        """An exception from a region: the program's own, or one that only symbolic values bring about."""
+        failure = entry.take_failure()
+        if failure is None:
+            if isinstance(error, Bypass):
+                self._count("unsupported_result", error)
+                return error.result
+            if isinstance(error, OverflowError):   # an integer of more than 64 bits on the quick way: nothing has run
+                return self._call(args, kwargs)
+            raise error
+        reason = FAILURES.get(type(error), "recording_raised")
+        repeatable = failure.repeatable()
+        if not repeatable and not isinstance(error, Bypass):
+            raise cannot_record(error)
+        result = error.result if not repeatable else self._again(failure, args, kwargs)
+        with self._lock:
+            self._forget(entry, reason)
+        self._count(reason, error)
+        return result
+
+    def _again(self, failure, args, kwargs):
+        failure.restore()
+        return self._fn(*args, **kwargs)   # raises what eager raises
+
+    def _forget(self, entry, reason):
+        """After a failure: once more with the numbers as constants, else eagerly from now on."""
+        family = entry.family
+        if reason == "recording_raised" and not family.exact and entry.has_integers:
+            family.exact = True
+            family.entries.clear()
+        else:
+            entry.give_up(reason)
+        entry.table.withdraw(entry)
+
+    def _eager(self, reason, args, kwargs, detail=None):
+        if self._options["strict"] and reason != "disabled":
+            raise CompileError(f"{reason}: {REASONS[reason]}{f' ({detail})' if detail else ''}") from detail
+        self._count(reason, detail)
+        return self._fn(*args, **kwargs)
+
+    def _count(self, reason, detail):
+        LEDGER.note_eager(self, reason, str(detail or ""))
+
+    # --- versions
+
+    def _current_table(self):
+        table = self._table
+        if table is not None and table.current():
+            return table
+        with self._lock:
+            return self._new_table()
+
+    def _new_table(self):
+        watch = self._table.watch if self._table is not None else None
+        if watch is None or not watch.same():
+            if watch is not None:   # what the recordings hold is not what the function would use
+                self._drop()
+            watch = Watch(self._fn)
+        flags = watch.flags()
+        table = self._tables.get(flags) or self._tables.setdefault(flags, Table(watch, flags, self._health))
+        self.__dict__["_table"] = table
+        return table
+
+    def _drop(self):
+        regions = [entry.region.info() for entry in self.entries()]
+        hits = sum(version["hits"] for region in regions for version in region["versions"])
+        self._health.dropped += 1
+        self._health.wasted = 0 if hits >= WORTHWHILE else self._health.wasted + 1
+        self._release()
+
+    def _release(self):
+        """Entries, families and tables name each other; without this their memory would wait for the collector."""
+        for table in self._tables.values():
+            table.quick = {}
+            for family in table.families.values():
+                family.entries.clear()
+        self._tables.clear()
+
+    def _entry(self, table, structure, leaves, args, kwargs):
+        """(entry or reason, its leaves)."""
+        key = ambient(), structure
+        if key not in table.families and len(table.families) >= MAX_KEYS:
+            return "too_many_keys", None
+        family = table.families.setdefault(key, Family())
+        floats = any(type(leaf) is float for leaf in leaves)
+        if not floats and not family.exact:
+            return self._known(table, family, structure, leaves), leaves
+        fewer = []
+        narrow = flatten_call(args, kwargs, fewer, Copies(), False, exact=family.exact)
+        entry = family.entries.get(narrow)
+        if entry is None and len(family.entries) >= (MAX_EXACT if family.exact else FLOATS):
+            if family.exact:
+                return "too_many_values", None
+            return self._known(table, family, structure, leaves), leaves
+        return self._known(table, family, narrow, fewer), fewer
+
+    def _known(self, table, family, structure, leaves):
+        entry = family.entries.get(structure)
+        if entry is None:
+            entry = Entry(self._fn, self.place[0], table, family, structure, leaves, self._options)
+            family.entries[structure] = entry
+            entry.reason = self._unsound()
+            self._note(entry)
+            if not entry.reason:
+                self._offer(table, entry, structure)
+        return entry.reason or entry
+
+    def _unsound(self):
+        """Why new recordings of this function would not last, or None."""
+        if self._health.unstable >= MAX_UNSTABLE:
+            return "state_changed"
+        return "replaced" if self._health.wasted > self._options["max_recordings"] else None
+
+    def _offer(self, table, entry, structure):
+        """To the quick way, if that way can tell such calls apart."""
+        positional, names, named = structure
+        quick = all(child[0] in ("tensor", "int") for child in (*positional, *named))
+        if quick and not any_autocast() and not self._checker.active and not (grad_mode() and table.watch.tensors):
+            kinds = (*map(leaf_type, positional), *names, *map(leaf_type, named))
+            table.quick[(grad_mode(), inference_mode(), default_dtype(), *kinds)] = entry
+
+    def _note(self, entry):
+        LEDGER.note_region(self, entry.region, entry.names(self._parameters_named))
+
+    def enroll(self):
+        """Stands in the ledger again after it was cleared: the versions are still in use."""
+        known = LEDGER.function(self).regions()
+        for entry in self.entries():
+            if entry.region not in known:
+                self._note(entry)
+
+    # --- what the user asks
+
+    def entries(self):
+        families = [family for table in self._tables.values() for family in table.families.values()]
+        return [entry for family in families for entry in family.entries.values()]
+
+    def info(self):
+        """What was compiled: keys, recordings, versions, reasons for eager calls."""
+        with self._lock:
+            regions = [{**entry.region.info(), "eager": entry.reason} for entry in self.entries()]
+        function = LEDGER.function(self)
+        return {"name": self.place[0], "mode": self._mode, "keys": len(regions), "regions": regions,
+                "recordings": sum(region["recordings"] for region in regions),
+                "versions": sum(len(region["versions"]) for region in regions),
+                "eager": dict(function.eager), "dropped": self._health.dropped, "checks": self._checker.count}
+
+    def clear(self):
+        """Forgets all versions."""
+        with self._lock:
+            self._release()
+            self.__dict__.update(_table=None, _health=Health())
+
+    @property
+    def place(self):
+        """Name, file and line, for the report."""
+        return place_of(self._fn)
+
+    # --- standing in for what it wraps
+
+    def __getattr__(self, name):
+        return getattr(self.__dict__["_fn"], name)
+
+    def __setattr__(self, name, value):
+        target = self._fn if isinstance(self._fn, torch.nn.Module) else None
+        if target is None or name in self.__dict__:
+            self.__dict__[name] = value
+        else:
+            setattr(target, name, value)
+
+    def __set_name__(self, owner, name):
+        self.__dict__["_name"] = name
+
+    def __get__(self, instance, owner=None):
+        """As a method: each object gets its own, kept in the object."""
+        if instance is None:
+            return self
+        bound = Jitted(types.MethodType(self._fn, instance), *self._given[:3], self._given[3])
+        if self._name is not None and hasattr(instance, "__dict__"):
+            vars(instance)[self._name] = bound
+        return bound
+
+    def __reduce__(self):
+        return rebuild, (self._fn, *self._given)
+
+    def __repr__(self):
+        return f"<escapement.jit of {self._fn!r}>"
+
+
+def leaf_type(structure):
+    return structure[1] if structure[0] == "tensor" else int
+
+
+def rebuild(fn, dims, mode, check, options):
+    return Jitted(fn, dims, mode, check, options)
+
+
+def checked_arguments(fn, dims, mode):
+    if not callable(fn):
+        raise TypeError(f"escapement.jit takes a function or module, not {type(fn).__name__}")
+    if mode == "replay":
+        raise OptionError("mode='replay' is not available yet; mode='call' is")
+    if mode != "call":
+        raise OptionError(f"mode={mode!r} is not known; escapement.jit takes 'call'")
+    if dims is not None:
+        raise OptionError("dims= is not available yet in escapement.jit: every size is a symbol")
+
+
+def distinct_tensors(leaves):
+    """Equal integers are one object too, and mean nothing."""
+    if len({*map(id, leaves)}) == len(leaves):
+        return True
+    found = [id(leaf) for leaf in leaves if type(leaf) is not int]
+    return len({*found}) == len(found)
+
+
+def any_requires_grad(values):
+    return any(value.requires_grad for value in values if isinstance(value, torch.Tensor))
+
+
+def is_recorded(value):
+    if isinstance(value, torch.Tensor):
+        return torch._C._dispatch_keys(value).has(KEY)
+    return isinstance(value, symbols.NUMBERS) and symbols.ours(value.node)
+
+
+def real(value):
+    return torch.ops.aten.alias(value) if isinstance(value, torch.Tensor) else symbols.value_of(value.node)
+
+
+def ambient():
+    """All of torch's thread state that changes what the same call does."""
+    autocast = ()
+    if any_autocast():
+        autocast = (torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"), torch.is_autocast_cache_enabled())
+    return grad_mode(), inference_mode(), default_dtype(), autocast
+
+
+def flatten_call(args, kwargs, leaves, copies, dynamic_floats, exact=False):
+    positional = tuple(flatten(value, leaves, copies, dynamic_floats, exact) for value in args)
+    return positional, (*kwargs,), tuple(flatten(value, leaves, copies, dynamic_floats, exact) for value in kwargs.values())
+
+
+def parameter_names(fn):
+    try:
+        found = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [p.name for p in found if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+
+
+def place_of(fn):
+    """Name, file and line of what the user wrote."""
+    if isinstance(fn, functools.partial):
+        return place_of(fn.func)
+    module = isinstance(fn, torch.nn.Module)
+    code = getattr(getattr(type(fn), "forward", None) if module else fn, "__code__", None)
+    name = type(fn).__qualname__ if module else getattr(fn, "__qualname__", type(fn).__qualname__)
+    return (name, code.co_filename, code.co_firstlineno) if code is not None else (name, "", 0)

@@ -1,0 +1,157 @@
+"""Which tensors and modules a Python function can reach, and through which variables.
+
+Reached: the function itself, bound objects, partial arguments, defaults, closures, globals named in the code, functions and
+plain objects found there, and lists and dicts of such. What hides elsewhere (attributes of Python modules, properties) is
+not watched: docs/jit.md says so.
+
+A variable counts if a tensor or module is found behind it: its replacement then replaces what the function computes with.
+"""
+
+import functools
+import itertools
+import sys
+import sysconfig
+import types
+
+import torch
+
+from .locator import FRAMEWORK
+from .tree import Unsupported
+
+DEPTH = 6
+MANY = 256   # of a longer list only this many items are looked at (and 256 is the last integer that is always one object)
+FUNCTIONS = (types.FunctionType, types.MethodType)
+NOT_SEARCHED = (types.ModuleType, type, str, bytes, int, float, complex, torch.dtype, torch.device)
+PLAIN = (list, tuple, dict, torch.Tensor)
+OWN = frozenset(vars(torch.nn.Module()))             # attributes of every module
+LIBRARIES = (*FRAMEWORK, *{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+
+class Search:
+    """Depth first; an object again only where it is met with more depth left."""
+
+    def __init__(self):
+        self.modules, self.tensors = [], []
+        self.variables = []   # (read, value): behind the value stands a tensor or a module
+        self.spaces = []      # (dict, names or None for all): where the function may rebind something
+        self.cells = []
+        self._found = 0       # tensors and modules met so far
+        self._seen = {}       # id -> (depth, whether anything was found, object): kept, so that no address is met twice
+        self._parts = set()
+
+    def add(self, value, depth):
+        if depth == 0 or value is None or isinstance(value, NOT_SEARCHED):
+            return
+        known, fruitful, _ = self._seen.get(id(value), (0, False, None))
+        if known >= depth:
+            self._found += fruitful
+            return
+        before = self._found
+        self._seen[id(value)] = depth, False, value   # a cycle ends here
+        self._visit(value, depth)
+        self._seen[id(value)] = depth, self._found > before, value
+
+    def _visit(self, value, depth):
+        if "__wrapped__" in getattr(value, "__dict__", ()):   # decorated, by whatever library: jitted functions are such
+            self.add(vars(value)["__wrapped__"], depth)
+        if isinstance(value, torch.Tensor):
+            self.tensors.append(value)
+            self._found += 1
+        elif isinstance(value, torch.nn.Module):
+            self._module(value, depth)
+        elif isinstance(value, FUNCTIONS):
+            self._function(value, depth)
+        elif isinstance(value, functools.partial):
+            self._all((value.func, *value.args, *value.keywords.values()), depth)
+        elif isinstance(value, (list, tuple)):
+            self._container(value, list(enumerate(value[:MANY])), depth)
+        elif isinstance(value, dict):
+            self._container(value, list(itertools.islice(value.items(), MANY)), depth)
+        elif isinstance(value, (set, frozenset)):
+            self._all(itertools.islice(value, MANY), depth)
+        elif hasattr(value, "__dict__"):
+            self._object(value, depth)
+
+    def _variable(self, read, value, depth):
+        before = self._found
+        self.add(value, depth - 1)
+        if self._found > before:
+            self.variables.append((read, value))
+
+    def _all(self, values, depth):
+        for value in list(values):
+            self.add(value, depth - 1)
+
+    def _container(self, container, items, depth):
+        """The items are variables too; and how many there are, where some of them matter."""
+        before = self._found
+        for key, item in items:
+            self._variable(functools.partial(item_of, container, key), item, depth)
+        if self._found > before and not isinstance(container, tuple):
+            self.variables.append((functools.partial(small_length, container), small_length(container)))
+
+    def _module(self, module, depth):
+        self._found += 1
+        for part in module.modules():
+            if isinstance(part, torch.jit.ScriptModule):
+                raise Unsupported(part)   # its tensors stand outside Python
+            if part not in self._parts:
+                self._parts.add(part)
+                self.modules.append(part)
+                self.spaces.append((vars(part), None))
+                names = [name for name, value in vars(part).items() if name not in OWN and isinstance(value, PLAIN)]
+                self._attributes(part, names, depth)
+
+    def _object(self, value, depth):
+        home = sys.modules.get(type(value).__module__)
+        if type(value).__module__ == "__main__" or not installed(getattr(home, "__file__", None)):
+            self.spaces.append((vars(value), None))
+            self._attributes(value, list(vars(value)), depth)
+
+    def _attributes(self, value, names, depth):
+        for name in names:
+            self._variable(functools.partial(vars(value).get, name), vars(value)[name], depth)
+
+    def _function(self, value, depth):
+        if isinstance(value, types.MethodType):
+            return self._all((value.__self__, value.__func__), depth + 1)
+        if depth < DEPTH and installed(value.__code__.co_filename):
+            return
+        self.cells.extend(value.__closure__ or ())
+        for cell in value.__closure__ or ():
+            self._variable(functools.partial(cell_content, cell), cell_content(cell), depth)
+        names = [*names_in(value.__code__)]
+        self.spaces.append((value.__globals__, names))
+        for name in names:
+            self._variable(functools.partial(value.__globals__.get, name), value.__globals__.get(name), depth)
+        self._all((*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()), depth)
+
+
+def installed(file):
+    """Of a library, the standard one or this package: their functions and objects are not the program's state."""
+    return file is None or file.startswith(LIBRARIES)
+
+
+def item_of(container, key):
+    try:
+        return container[key]
+    except (IndexError, KeyError):
+        return None
+
+
+def small_length(container):
+    """Small integers are one object each, so that `is` compares them."""
+    return min(len(container), MANY)
+
+
+def cell_content(cell):
+    try:
+        return cell.cell_contents
+    except ValueError:   # not filled yet
+        return None
+
+
+def names_in(code):
+    """Global names (and attribute names, which do no harm) of a code object and of those inside it."""
+    inner = [names_in(item) for item in code.co_consts if isinstance(item, types.CodeType)]
+    return dict.fromkeys(itertools.chain(code.co_names, *inner))

@@ -1,0 +1,323 @@
+"""Arguments and results of a Python function as flat leaves and a structure.
+
+A structure is a nested tuple that is both the key of a recording and the recipe that builds the objects again. Leaves are
+what a recording can follow: tensors and integers (floats on request); everything else is part of the structure, by type and
+by value, with 0.0 told from -0.0 and 1 from True. What has no place in either raises Unsupported: nothing is guessed.
+
+Containers are copied, so that the function may change what it was given; `Copies` remembers which copy stands for which of
+the caller's objects, and a result that is one of them is handed back as that object.
+"""
+
+import collections
+import copy
+import dataclasses
+import enum
+import math
+import types
+
+import torch
+from torch.utils import _pytree
+
+TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+BY_VALUE = (type(None), str, bytes, bool, complex, type(...), range,
+            torch.dtype, torch.device, torch.layout, torch.memory_format)
+DICTS = (dict, collections.OrderedDict)
+FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
+INT64 = range(-2**63, 2**63)
+
+
+class Unsupported(Exception):
+    """An object that is neither a leaf, nor a constant, nor a container whose parts are known."""
+
+    def __init__(self, value):
+        super().__init__(f"{type(value).__module__}.{type(value).__qualname__}")
+
+
+class Constant:
+    """A value with an equality that can be trusted: same type, same bits; objects by identity."""
+
+    __slots__ = ("value", "_key")
+
+    def __init__(self, value, key):
+        self.value, self._key = value, (type(value), key)
+
+    def __eq__(self, other):
+        return isinstance(other, Constant) and self._key == other._key
+
+    def __hash__(self):
+        return hash(self._key)
+
+    def __repr__(self):
+        return repr(self.value)
+
+
+def float_key(value):
+    """Bit by bit, but for the payload of a NaN."""
+    return value.hex()
+
+
+def constant(value):
+    kind = type(value)
+    if kind in BY_VALUE:
+        return Constant(value, (float_key(value.real), float_key(value.imag)) if kind is complex else value)
+    if kind is float:
+        return Constant(value, float_key(value))
+    if kind is int:
+        return Constant(value, value)
+    if isinstance(value, enum.Enum):
+        return Constant(value, id(value))
+    if isinstance(value, (torch.Generator, type)) or stateless(value):
+        return Constant(value, id(value))   # the structure holds the object, so its address is not used again
+    if kind is slice:
+        return Constant(value, tuple(constant(part) for part in (value.start, value.stop, value.step)))
+    raise Unsupported(value)
+
+
+def stateless(value):
+    """torch's own functions. Any other function, and every module, may reach tensors that nobody would watch."""
+    home = (getattr(value, "__module__", None) or "").partition(".")[0]
+    return isinstance(value, FUNCTIONS) and home in ("torch", "math", "builtins")
+
+
+# --- containers: parts of an object, and what else it takes to build it again
+
+def parts(value):
+    """(how, extra, children) of a container, or None."""
+    kind = type(value)
+    if kind is tuple or kind is list or kind is torch.Size:
+        return kind, None, list(value)
+    if kind in DICTS:
+        return kind, tuple((type(key), key) for key in value), list(value.values())
+    if isinstance(value, tuple) and hasattr(kind, "_fields"):
+        return kind, "named", list(value)
+    if kind in _pytree.SUPPORTED_NODES:
+        children, context = _pytree.SUPPORTED_NODES[kind].flatten_fn(value)
+        return kind, ("registered", hashable(context)), list(children)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = vars(value) if hasattr(value, "__dict__") else (field.name for field in dataclasses.fields(value))
+        names = tuple(sorted(names))
+        return kind, ("fields", names), [getattr(value, name) for name in names]
+    return None
+
+
+def hashable(context):
+    """A registered type's context is often a list of names; by type and by value, as everywhere."""
+    if isinstance(context, (list, tuple)):
+        return Context(context, (type(context), tuple(hashable(item) for item in context)))
+    if isinstance(context, dict):
+        return Context(context, tuple((key, hashable(item)) for key, item in context.items()))
+    if isinstance(context, type):
+        return Context(context, context)
+    return Context(context, constant(context))
+
+
+class Context(Constant):
+    """What a registered type wants back, compared by `key`."""
+
+    __slots__ = ()
+
+
+def build(kind, extra, children):
+    if kind in (tuple, list, torch.Size):
+        return kind(children)
+    if kind in DICTS:
+        return kind(zip((key for _, key in extra), children))
+    if extra == "named":
+        return kind._make(children)
+    if extra[0] == "registered":
+        return _pytree.SUPPORTED_NODES[kind].unflatten_fn(children, copy.copy(extra[1].value))
+    made = object.__new__(kind)   # not __init__: it may compute, and __post_init__ may refuse
+    for name, child in zip(extra[1], children):
+        object.__setattr__(made, name, child)
+    return made
+
+
+class Copies:
+    """The containers of one flattening, numbered in order; and later, which copy stands for which. Also the tensors met: one
+    that stands twice is one leaf, so that the program may ask whether `x is y`."""
+
+    def __init__(self):
+        self.originals, self._number, self.tensors = [], {}, {}
+
+    def add(self, original):
+        if mutable(original) and any(original is other for other in self.originals):
+            raise Unsupported(original)   # twice the same container: two copies would not be one
+        self.originals.append(original)
+
+    def bind(self, copies):
+        self._number = {id(made): number for number, made in enumerate(copies) if mutable(made)}
+
+    def number(self, value):
+        return self._number.get(id(value)) if mutable(value) else None
+
+
+def mutable(value):
+    return not isinstance(value, tuple)
+
+
+# --- flattening
+
+def flatten(value, leaves, copies, dynamic_floats, exact=False):
+    """Appends the leaves of an argument; returns its structure. `exact`: integers too are constants."""
+    kind = type(value)
+    if kind in TENSORS:
+        place = copies.tensors.setdefault(id(value), len(leaves))
+        if place < len(leaves):
+            return "same", place
+        leaves.append(value)
+        return "tensor", kind
+    if kind is int and not exact and value in INT64:
+        leaves.append(value)
+        return ("int",)
+    if kind is float and dynamic_floats and not math.isnan(value):
+        leaves.append(value)
+        return ("float",)
+    found = parts(value)
+    if found is None:
+        return "constant", constant(value)
+    copies.add(value)
+    how, extra, children = found
+    return how, extra, tuple(flatten(child, leaves, copies, dynamic_floats, exact) for child in children)
+
+
+class Reader:
+    """The leaves, one after the other; or again."""
+
+    def __init__(self, leaves):
+        self.leaves, self._next = leaves, iter(leaves)
+
+    def __next__(self):
+        return next(self._next)
+
+
+def unflatten(structure, leaves, made):
+    """The object again. `leaves`: a Reader; `made`: gets every container, in flatten's order."""
+    how = structure[0]
+    if how in ("tensor", "int", "float"):
+        return next(leaves)
+    if how == "same":
+        return leaves.leaves[structure[1]]
+    if how == "constant":
+        return structure[1].value
+    place = len(made)
+    made.append(None)
+    made[place] = build(how, structure[1], [unflatten(child, leaves, made) for child in structure[2]])
+    return made[place]
+
+
+def leaf_names(structure, name):
+    """What each leaf is to the user: x, x[0], x['mask'], x.field."""
+    how = structure[0]
+    if how in ("tensor", "int", "float"):
+        return [name]
+    if how in ("constant", "same"):
+        return []
+    steps = child_steps(how, structure[1], len(structure[2]))
+    return [found for step, child in zip(steps, structure[2]) for found in leaf_names(child, name + step)]
+
+
+def child_steps(how, extra, count):
+    if how in DICTS:
+        return [f"[{key!r}]" for _, key in extra]
+    if extra == "named":
+        return [f".{field}" for field in how._fields]
+    if isinstance(extra, tuple) and extra[0] == "fields":
+        return [f".{field}" for field in extra[1]]
+    keys = extra[1].value if isinstance(extra, tuple) else None
+    if isinstance(keys, (list, tuple)) and len(keys) == count and all(isinstance(key, str) for key in keys):
+        return [f".{key}" for key in keys]
+    return [f"[{i}]" for i in range(count)]
+
+
+# --- results: leaves of more kinds, and references to the caller's own containers
+
+def flatten_result(value, leaves, copies):
+    kind = type(value)
+    if isinstance(value, torch.Tensor):
+        if kind not in TENSORS:
+            raise Unsupported(value)
+        leaves.append(value)
+        return ("leaf",)
+    if kind is bool or isinstance(value, (torch.SymInt, torch.SymBool)) or kind is int and value in INT64:
+        leaves.append(value)
+        return ("leaf",)
+    if kind is float or isinstance(value, torch.SymFloat):   # a tensor until the caller gets it: a region returns no floats
+        leaves.append(torch.scalar_tensor(value, dtype=torch.float64))
+        return ("item",)
+    number = copies.number(value)
+    if number is not None:
+        return "argument", number
+    found = parts(value)
+    if found is None:
+        return "constant", constant(value)
+    how, extra, children = found
+    return how, extra, tuple(flatten_result(child, leaves, copies) for child in children)
+
+
+def unflatten_result(structure, leaves, originals):
+    how = structure[0]
+    if how == "leaf":
+        return next(leaves)
+    if how == "item":
+        return next(leaves).item()
+    if how == "argument":
+        return originals[structure[1]]
+    if how == "constant":
+        return structure[1].value
+    return build(how, structure[1], [unflatten_result(child, leaves, originals) for child in structure[2]])
+
+
+def result_names(structure, name="result"):
+    how = structure[0]
+    if how in ("leaf", "item"):
+        return [name]
+    if how in ("constant", "argument"):
+        return []
+    steps = child_steps(how, structure[1], len(structure[2]))
+    return [found for step, child in zip(steps, structure[2]) for found in result_names(child, name + step)]
+
+
+# --- containers that the function was given and changed
+
+def snapshot(containers):
+    return [(extra_of(value), children_of(value)) for value in containers]
+
+
+def changed(containers, before):
+    """The numbers of the containers that no longer hold the very same objects."""
+    return [number for number, (value, (extra, children)) in enumerate(zip(containers, before))
+            if mutable(value) and (extra_of(value) != extra or not same_objects(children_of(value), children))]
+
+
+def same_objects(now, before):
+    return len(now) == len(before) and all(a is b for a, b in zip(now, before))
+
+
+def extra_of(value):
+    return parts(value)[1]
+
+
+def children_of(value):
+    return parts(value)[2]
+
+
+def flatten_content(value, leaves, copies):
+    """A container as a structure even where it is one of the caller's own."""
+    how, extra, children = parts(value)
+    return how, extra, tuple(flatten_result(child, leaves, copies) for child in children)
+
+
+def store_content(original, structure, leaves, originals):
+    """The caller's container gets what the function has put into its copy."""
+    made = build(structure[0], structure[1], [unflatten_result(child, leaves, originals) for child in structure[2]])
+    if isinstance(original, list):
+        original[:] = made
+    elif type(original) in DICTS:
+        original.clear()
+        original.update(made)
+    elif isinstance(structure[1], tuple) and structure[1][0] == "fields" and not hasattr(original, "__dict__"):
+        for name in structure[1][1]:
+            object.__setattr__(original, name, getattr(made, name))
+    else:
+        vars(original).clear()
+        vars(original).update(vars(made))

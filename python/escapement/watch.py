@@ -1,0 +1,90 @@
+"""The tensors and modules that a Python function can reach, and whether they are still the same ones.
+
+A recording holds parameters and buffers by identity: values written in place are seen (the core reads sizes, dtype and
+memory anew at every call), a replaced object is not. So every call compares the identities of what the modules hold:
+parameters, buffers, submodules, hooks. That sees every way of replacing, also those that no registration hook of torch's
+reports (`_parameters[...] =`, ModuleList.insert, functional_call). swap_tensors, which keeps the Python object and changes
+what is behind it, is refused by torch itself while a recording holds the tensor.
+"""
+
+import itertools
+import operator
+
+import torch
+
+from .search import DEPTH, MANY, Search, cell_content
+
+training = operator.attrgetter("training")
+stores = operator.attrgetter("_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks")
+needs_gradient = operator.attrgetter("requires_grad")
+
+
+class Watch:
+    """What a function reaches now. `same()` is asked at every call."""
+
+    def __init__(self, fn):
+        found = Search()
+        found.add(fn, DEPTH)
+        self.modules, self.variables, self._spaces, self._cells = found.modules, found.variables, found.spaces, found.cells
+        stored = [*itertools.chain.from_iterable(map(stores, self.modules))]
+        self._full, self._empty = [space for space in stored if space], [space for space in stored if not space]
+        self._held = self._contents()     # holds the objects, so that no address is used twice
+        self._ids = [*map(id, self._held)]
+        self.tensors = [value for value in self._held if isinstance(value, torch.Tensor)] + found.tensors
+        self.empty = not self.modules and not self.variables
+
+    def _contents(self):
+        return [*itertools.chain.from_iterable(map(dict.values, self._full))]
+
+    def flags(self):
+        return (*map(training, self.modules),)
+
+    def same(self):
+        """Asked at every call, so written for speed. Deleting a submodule changes this dict before torch makes a new one."""
+        found = itertools.chain.from_iterable(map(dict.values, self._full))
+        if [*map(id, found)] != self._ids or any(self._empty):
+            return False
+        return all(read() is value for read, value in self.variables)
+
+    def needs_gradient(self):
+        return any(map(needs_gradient, self.tensors))
+
+    def state(self):
+        """Everything the function could rebind or put somewhere: compared before and after a recording."""
+        found = []
+        for space, names in self._spaces:
+            for name in [*space] if names is None else names:
+                found.append(name)
+                found.extend(with_content(space.get(name)))
+        return found + [item for cell in self._cells for item in with_content(cell_content(cell))]
+
+    def replace(self, wanted, replacement):
+        """Puts replacement(value) where state() finds a value that is wanted."""
+        for space, names in self._spaces:
+            for name in [*space] if names is None else names:
+                replace_in(space, name, wanted, replacement)
+        for cell in self._cells:
+            if wanted(cell_content(cell)):
+                cell.cell_contents = replacement(cell.cell_contents)
+
+
+def with_content(value):
+    """The object and, of a list or dict, what it holds."""
+    content = [*value] if isinstance(value, (list, set)) else [*value.values()] if isinstance(value, dict) else []
+    return [value, *content[:MANY]]
+
+
+def replace_in(space, name, wanted, replacement):
+    value = space.get(name)
+    if wanted(value):
+        space[name] = replacement(value)
+    elif isinstance(value, dict) and value is not space:
+        for key in [*value]:
+            if wanted(value[key]):
+                value[key] = replacement(value[key])
+    elif isinstance(value, list):
+        value[:] = [replacement(item) if wanted(item) else item for item in value]
+
+
+def same_state(before, after):
+    return len(before) == len(after) and all(a is b for a, b in zip(before, after))
