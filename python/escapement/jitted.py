@@ -1,7 +1,7 @@
 """escapement.jit(fn): plain eager code, recorded without Dynamo. docs/jit.md is the contract.
 
 Call mode. A call is flattened (tree.py); everything that eager's behaviour depends on and that is no tensor, integer or
-float is the key; each key has one Region of the core (entry.py). Tensor sizes and integers are symbols in it, so a key
+float is the key; each key has one Region of the core (jit_entry.py). Tensor sizes and integers are symbols in it, so a key
 serves all of them. What a call cannot have compiled runs `fn` itself, counted under a reason of REASONS; only call mode's
 contract (Python state is read when recording, not at every call) is unguarded, and `check=` tests it.
 

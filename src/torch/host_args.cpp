@@ -63,11 +63,8 @@ int64_t hint_of(const c10::SymInt& value) {
 c10::IValue concrete(const c10::IValue& value) {
   if (value.isTensor()) {
     const at::Tensor& t = value.toTensor();
-    if (is_wrapped_number(t)) {
-      const c10::Scalar s = wrapped_scalar(t);
-      return s.isSymbolic() ? c10::IValue(wrap_scalar(s)) : value;
-    }
-    return real_of(t);
+    // Also where the number is known: the tensor holds the placeholder all the same.
+    return is_wrapped_number(t) ? wrap_scalar(wrapped_scalar(t)) : real_of(t);
   }
   if (value.isSymInt()) return hint_of(value.toSymInt());
   if (value.isSymFloat()) return hint_of(value.toSymFloat());

@@ -401,7 +401,7 @@ bool lower_as_strided(OpCall& call) {
   attrs.sizes.insert(attrs.sizes.end(), strides.begin(), strides.end());
   // ATen counts from the start of the storage, the trace from the root's first element.
   const ValueId root = call.type(v).root;
-  attrs.start = call.given("storage_offset") ? dims.sub(call.dim("storage_offset"), dims.constant(call.tape.root_offset(root)))
+  attrs.start = call.given("storage_offset") ? dims.sub(call.dim("storage_offset"), call.tape.storage_offset(root))
                                              : call.type(v).offset;
   return call.done(call.build.view(Op::as_strided, v, std::move(attrs)));
 }

@@ -182,6 +182,20 @@ void Tape::note_root(ValueId root, const at::Tensor& real) {
   if (real.storage_offset() != 0) root_offsets_[root.index] = real.storage_offset();
 }
 
+Dim Tape::storage_offset(ValueId root) {
+  const auto known = storage_offsets_.find(root.index);
+  if (known != storage_offsets_.end()) return known->second;
+  const auto& inputs = trace().inputs;
+  const auto input = std::find_if(inputs.begin(), inputs.end(), [&](const Input& candidate) { return candidate.value == root; });
+  if (input == inputs.end()) return dims().constant(root_offset(root));
+  Source source;
+  source.kind = Source::Kind::input_offset;
+  source.input = static_cast<uint32_t>(input - inputs.begin());
+  const Dim offset = dims().new_symbol(SymbolKind::stride, source, root_offset(root));
+  dims().assume_range(offset, {0, Range::kMax});
+  return storage_offsets_.emplace(root.index, offset).first->second;
+}
+
 int64_t Tape::root_offset(ValueId root) const {
   const auto it = root_offsets_.find(root.index);
   return it == root_offsets_.end() ? 0 : it->second;

@@ -45,6 +45,7 @@ struct Tape : std::enable_shared_from_this<Tape> {
   ValueId capture(const at::Tensor& real);
   // Adds `real` as an input row; empty `sizes` means constants.
   ValueId add_input(const at::Tensor& real, std::vector<Dim> sizes, const std::string& name, bool parameter);
+  Dim storage_offset(ValueId root);         // the same as a size: of an input a symbol, since each call may bring another one
   int64_t root_offset(ValueId root) const;  // storage offset, seen at recording, of the value's first element
   std::vector<Dim> irregular_strides(const at::Tensor& real, uint32_t position, bool parameter);
   void assume_order(const std::vector<Dim>& strides, const std::vector<int32_t>& order);
@@ -83,6 +84,7 @@ struct Tape : std::enable_shared_from_this<Tape> {
   std::unordered_map<const c10::TensorImpl*, ValueId> captured_;
   std::unordered_map<const c10::StorageImpl*, Storage> storages_;
   std::unordered_map<uint32_t, int64_t> root_offsets_;
+  std::unordered_map<uint32_t, Dim> storage_offsets_;
   std::unordered_map<std::string, ValueId> scalars_;
   std::vector<at::Tensor> inputs_;          // keeps storages_ keys alive
   std::unordered_map<int, Location> lines_;

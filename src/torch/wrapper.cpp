@@ -83,8 +83,7 @@ c10::SymInt Wrapper::sym_numel_custom() const {
 c10::SymInt Wrapper::sym_storage_offset_custom() const {
   if (!symbolic()) return inner_.storage_offset();
   const TensorType& type = tape_->trace().type(value_);
-  const Dim root = tape_->dims().constant(tape_->root_offset(type.root));
-  return tape_->symint(tape_->dims().add(root, type.offset), inner_.storage_offset());
+  return tape_->symint(tape_->dims().add(tape_->storage_offset(type.root), type.offset), inner_.storage_offset());
 }
 
 namespace {
@@ -179,8 +178,10 @@ int64_t Wrapper::numel_custom() const {
 }
 
 int64_t Wrapper::storage_offset_custom() const {
-  if (symbolic()) tape_->pin(tape_->trace().type(value_).offset, inner_.storage_offset() - tape_->root_offset(tape_->trace().type(value_).root),
-                             "storage_offset() read as a number");
+  if (symbolic()) {
+    const TensorType& type = tape_->trace().type(value_);
+    tape_->pin(tape_->dims().add(tape_->storage_offset(type.root), type.offset), inner_.storage_offset(), "storage_offset() read as a number");
+  }
   return inner_.storage_offset();
 }
 
@@ -219,7 +220,9 @@ c10::intrusive_ptr<c10::TensorImpl> Wrapper::shallow_copy_and_detach(c10::Variab
 void Wrapper::shallow_copy_from(const c10::intrusive_ptr<c10::TensorImpl>& impl) {
   if (symbolic()) tape_->refuse(Reason::recorder_refused, "the data of a tensor was replaced (x.data = y)");
   const Wrapper* other = of(impl.get());
-  replace_inner(other ? other->inner_ : at::Tensor(impl));
+  const at::Tensor data = other ? other->inner_ : at::Tensor(impl);
+  inner_.unsafeGetTensorImpl()->shallow_copy_from(data.getIntrusivePtr());  // the caller's tensor shall see it, as in eager
+  replace_inner(inner_);
 }
 
 }  // namespace escapement

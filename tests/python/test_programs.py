@@ -239,3 +239,53 @@ def test_storage_access_is_never_replayed():
     for k in (1.0, 2.0):
         x = torch.full((3,), k)
         assert_exact(made(x)[0], x + x.numpy().sum())
+
+
+OFFSETS = {
+    "as_strided": lambda x: [x.as_strided((2,), (1,), 0) + 0],
+    "as_strided_view": lambda x: [x.as_strided((2,), (1,), 1)],
+    "as_strided_of_a_slice": lambda x: [x[1:].as_strided((2,), (1,)) * 2],
+    "arithmetic": lambda x: [x * x.storage_offset()],
+    "decision": lambda x: [x + 1 if x.storage_offset() > 5 else x - 1],
+}
+
+
+@pytest.mark.parametrize("name", OFFSETS)
+def test_storage_offsets_are_those_of_the_call(name):
+    memory, function = torch.arange(32.0), OFFSETS[name]
+    made = region(function, 1)
+    for start in (4, 0, 8, 20, 4):
+        x = memory[start:start + 4]
+        (ours,), (eager,) = made(x), function(x)
+        assert_exact(ours, eager)
+        assert ours.storage_offset() == eager.storage_offset()
+    assert made.info()["recordings"] <= 3, made.info()
+
+
+def test_replaced_data_reaches_the_caller():
+    def body(x, y):
+        y.data = x * 2
+        return [y + 1]
+
+    made = region(body, 2)
+    for n in (3, 4):
+        x, mine, theirs = torch.ones(n), torch.zeros(n), torch.zeros(n)
+        ours, eager = made(x, mine), body(x, theirs)
+        assert_exact(ours[0], eager[0])
+        assert_exact(mine, theirs)
+    assert made.info()["fallbacks"], "a trace has no such op: the program itself must have run"
+
+
+def test_numbers_that_become_known_while_recording():
+    from escapement.dispatch import complete_sym_node
+
+    complete_sym_node()
+    made = escapement_region(lambda x, n: [x * (1 << n) + (n & 3)])
+    for n in (5, 2, 5):
+        assert_exact(made(torch.ones(2), n)[0], torch.ones(2) * (1 << n) + (n & 3))
+
+
+def escapement_region(function):
+    from harness import core
+
+    return core().Region(function, [("tensor", []), ("int", 0)], {}, "numbers")
