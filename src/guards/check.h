@@ -1,23 +1,15 @@
-// What a guard means: `holds` is the definition, `explain` says which guard did not hold, of what, and what was seen.
+// What a guard means to a reader: its text, and which guard did not hold, of what, and what was seen. (`holds` itself:
+// trace/guard_relation.h.)
 #pragma once
 
 #include <span>
 #include <string>
 
+#include "trace/guard_relation.h"
 #include "trace/trace.h"
 
 namespace escapement {
 
-inline bool holds(Guard::Kind kind, int64_t left, int64_t right) {
-  switch (kind) {
-    case Guard::Kind::equal: return left == right;
-    case Guard::Kind::not_equal: return left != right;
-    case Guard::Kind::less: return left < right;
-    case Guard::Kind::less_equal: return left <= right;
-    case Guard::Kind::broadcast: return left == right || left == 1;
-  }
-  return false;
-}
 std::string_view relation_text(Guard::Kind kind);                 // "==", "!=", "<", "<=", "broadcasts to"
 std::string to_string(const Trace& trace, const Guard& guard);    // "s0 == s1"
 

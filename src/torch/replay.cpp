@@ -10,6 +10,7 @@
 
 #include "support/error.h"
 #include "torch/host_args.h"
+#include "trace/guard_relation.h"
 
 namespace escapement {
 
@@ -103,15 +104,7 @@ class Replay {
   }
 
   bool holds(const Guard& g) const {
-    const int64_t left = size(g.left), right = size(g.right);
-    switch (g.kind) {
-      case Guard::Kind::equal: return left == right;
-      case Guard::Kind::not_equal: return left != right;
-      case Guard::Kind::less: return left < right;
-      case Guard::Kind::less_equal: return left <= right;
-      case Guard::Kind::broadcast: return left == right || left == 1;
-    }
-    return false;
+    return escapement::holds(g.kind, size(g.left), size(g.right));
   }
 
   const Guard* check(InstrId after) const {

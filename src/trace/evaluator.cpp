@@ -6,6 +6,7 @@
 #include "support/error.h"
 #include "trace/evaluator_ops.h"
 #include "trace/expand.h"
+#include "trace/guard_relation.h"
 #include "trace/scalar.h"
 
 namespace escapement {
@@ -118,15 +119,7 @@ void Evaluator::bind_results(const Instr& instr) {
 // --- guards
 
 bool Evaluator::holds(const Guard& guard) const {
-  const int64_t left = dim(guard.left), right = dim(guard.right);
-  switch (guard.kind) {
-    case Guard::Kind::equal: return left == right;
-    case Guard::Kind::not_equal: return left != right;
-    case Guard::Kind::less: return left < right;
-    case Guard::Kind::less_equal: return left <= right;
-    case Guard::Kind::broadcast: return left == right || left == 1;
-  }
-  return false;
+  return escapement::holds(guard.kind, dim(guard.left), dim(guard.right));
 }
 
 std::optional<uint32_t> Evaluator::failing_guard(InstrId after) const {
