@@ -49,19 +49,26 @@ struct Square {
 
 constexpr int64_t kRows = kBlockRows;
 
+// f(row, element) of the corner of every square among `count` rows; the last square of a row overlaps the one before it. Returns how
+// many rows the squares cover: the others are fewer than a square, or too short for one.
+template <class T, class F>
+int64_t each_square(int64_t count, int64_t length, F f) {
+  constexpr int64_t N = static_cast<int64_t>(Square<T>::N);
+  const int64_t covered = length < N ? 0 : count / N * N;
+  for (int64_t r = 0; r < covered; r += N) {
+    for (int64_t j = 0; j < length; j += N) f(r, std::min(j, length - N));
+  }
+  return covered;
+}
+
 template <class T>
 void gather(void* block, const void* first, int64_t stride, int64_t count, int64_t length) {
-  constexpr int64_t N = static_cast<int64_t>(Square<T>::N), size = sizeof(T), pitch = kRows * size;
+  constexpr int64_t size = sizeof(T), pitch = kRows * size;
   char* const to = static_cast<char*>(block);
   const char* const from = static_cast<const char*>(first);
-  const int64_t in_squares = length < N ? 0 : count / N * N;
-  for (int64_t r = 0; r < in_squares; r += N) {
-    // The last square overlaps the one before it.
-    for (int64_t j = 0; j < length; j += N) {
-      const int64_t at = std::min(j, length - N);
-      Square<T>::transpose(to + at * pitch + r * size, pitch, from + r * stride + at * size, stride);
-    }
-  }
+  const int64_t in_squares = each_square<T>(count, length, [&](int64_t r, int64_t j) {
+    Square<T>::transpose(to + j * pitch + r * size, pitch, from + r * stride + j * size, stride);
+  });
   if (in_squares == 0 && count == kRows) {
     for (int64_t j = 0; j < length; ++j) {
       for (int64_t r = 0; r < kRows; ++r) std::memcpy(to + j * pitch + r * size, from + r * stride + j * size, sizeof(T));
@@ -76,16 +83,12 @@ void gather(void* block, const void* first, int64_t stride, int64_t count, int64
 
 template <class T>
 void scatter(void* first, const void* block, int64_t stride, int64_t count, int64_t length) {
-  constexpr int64_t N = static_cast<int64_t>(Square<T>::N), size = sizeof(T), pitch = kRows * size;
+  constexpr int64_t size = sizeof(T), pitch = kRows * size;
   char* const to = static_cast<char*>(first);
   const char* const from = static_cast<const char*>(block);
-  const int64_t in_squares = length < N ? 0 : count / N * N;
-  for (int64_t r = 0; r < in_squares; r += N) {
-    for (int64_t j = 0; j < length; j += N) {
-      const int64_t at = std::min(j, length - N);
-      Square<T>::transpose(to + r * stride + at * size, stride, from + at * pitch + r * size, pitch);
-    }
-  }
+  const int64_t in_squares = each_square<T>(count, length, [&](int64_t r, int64_t j) {
+    Square<T>::transpose(to + r * stride + j * size, stride, from + j * pitch + r * size, pitch);
+  });
   for (int64_t r = in_squares; r < count; ++r) {
     for (int64_t j = 0; j < length; ++j) std::memcpy(to + r * stride + j * size, from + j * pitch + r * size, sizeof(T));
   }
