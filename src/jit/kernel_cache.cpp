@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "jit/llvm/compile.h"
+#include "support/events.h"
 
 namespace escapement {
 namespace {
@@ -61,7 +62,6 @@ class CompiledKernel final : public KernelCode {
 struct Cache {
   std::mutex mutex;
   std::unordered_multimap<uint64_t, std::weak_ptr<CompiledKernel>> entries;
-  CacheCounts counts;
 };
 
 Cache& cache() {
@@ -101,7 +101,7 @@ std::vector<std::shared_ptr<KernelCode>> code_for(const std::vector<Kernel>& ker
     for (const Kernel& kernel : kernels) {
       const uint64_t key = structural_hash(kernel.nest);
       std::shared_ptr<CompiledKernel> code = find(c, key, kernel.nest);
-      ++(code ? c.counts.hits : c.counts.compiled);
+      count(code ? Stat::kernels_shared : Stat::kernels_compiled);
       if (!code) {
         code = std::make_shared<CompiledKernel>(kernel.nest, kernel.name);
         fresh.push_back(code);
@@ -115,11 +115,6 @@ std::vector<std::shared_ptr<KernelCode>> code_for(const std::vector<Kernel>& ker
   const std::lock_guard lock(c.mutex);
   for (size_t i = 0; i < fresh.size(); ++i) c.entries.emplace(fresh_keys[i], fresh[i]);
   return result;
-}
-
-CacheCounts kernel_cache_counts() {
-  const std::lock_guard lock(cache().mutex);
-  return cache().counts;
 }
 
 }  // namespace escapement

@@ -11,12 +11,7 @@
 
 namespace escapement {
 
-struct CacheCounts {
-  uint64_t hits = 0, compiled = 0;
-};
-
 // Code for all kernels of a plan, in order; those not yet known are compiled together. Throws InternalError.
 std::vector<std::shared_ptr<KernelCode>> code_for(const std::vector<Kernel>& kernels);
-CacheCounts kernel_cache_counts();
 
 }  // namespace escapement

@@ -1,7 +1,6 @@
 // See engine.h.
 #include "torch/engine.h"
 
-#include "jit/kernel_cache.h"
 #include "jit/llvm/compile.h"
 #include "support/events.h"
 #include "support/options.h"
@@ -56,11 +55,7 @@ std::vector<OpFacts> op_facts() {
 }
 
 std::vector<std::pair<std::string, int64_t>> counter_facts() {
-  auto facts = counters();
-  const CacheCounts cache = kernel_cache_counts();
-  facts.emplace_back("kernel_cache_hits", static_cast<int64_t>(cache.hits));
-  facts.emplace_back("kernel_cache_compiled", static_cast<int64_t>(cache.compiled));
-  return facts;
+  return counters();
 }
 
 void reset_engine() { reset_counters(); }

@@ -243,6 +243,7 @@ void Region::record(const Values& arguments, Values& outputs, std::shared_ptr<Tu
   const double milliseconds = milliseconds_since(start);
   turn->recorded = true;
   count(Stat::recordings);
+  count(Stat::specialisations, static_cast<int64_t>(recording.specialised.size()));
   if (recording.refused) return note_failure(*recording.refused, recording.refused_detail);
   Pinned pinned = pinned_values(arguments);
   if (options_.compile != "background") return build(std::move(recording), std::move(pinned), milliseconds);

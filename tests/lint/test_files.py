@@ -97,3 +97,11 @@ def test_a_forgotten_file_is_found(tmp_path):
     for name in ("a.cpp", "b.cpp"):
         (tmp_path / "src" / name).write_text("")
     assert unlisted(tmp_path, ("src",)) == ["src/b.cpp"]
+
+
+@pytest.mark.parametrize("table, macro, type_name", [("stats.def", "STAT", "Stat"), ("reason.def", "REASON", "Reason")])
+def test_every_row_of_a_table_of_counters_is_counted_somewhere(table, macro, type_name):
+    """A row that nobody counts reads as "it never happened"."""
+    rows = re.findall(rf"^{macro}\((\w+),", (ROOT / "src/support" / table).read_text(), re.MULTILINE)
+    code = "".join(f.read_text() for f in sorted((ROOT / "src").rglob("*")) if f.suffix in (".h", ".cpp"))
+    assert rows and [row for row in rows if not re.search(rf"\b{type_name}::{row}\b", code)] == []

@@ -7,6 +7,7 @@
 #include "guards/check.h"
 #include "jit/run/plan_compiler.h"
 #include "support/error.h"
+#include "support/events.h"
 
 namespace escapement {
 namespace {
@@ -156,9 +157,11 @@ RunResult Executable::run(Context& context, Host& host) const {
     dirty |= code.dirties;
     switch (code.kind) {
       case StepCode::Kind::kernel:
+        count(Stat::launches);
         if (launch(context, code.index) != 0) return {RunStatus::gather_failed, step};
         break;
       case StepCode::Kind::call:
+        count(Stat::library_calls);
         if (!host.call(step)) return failed(step);
         break;
       case StepCode::Kind::check: {
