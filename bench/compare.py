@@ -1,7 +1,7 @@
 """Eager, Inductor (dynamic) and Escapement side by side: one process, blocks of calls interleaved, medians with p10 and p90, outputs
 compared first, the memory roof of the same minute beside the results, one line of JSON per cell.
 
-    ./dev bench-compare [groups ...] [--no-inductor] [--json FILE] [--quick]      groups: chains rows mixtures small bert cold
+    ./dev bench compare [groups ...] [--no-inductor] [--json FILE] [--quick]      groups: chains rows mixtures small bert cold
 
 Ratios are against eager (above 1 is faster). This measures; it asserts nothing.
 """

@@ -1,4 +1,5 @@
-"""Every row of src/trace/ops.def through the recorder and LLVM against eager: random shapes (0, 1, primes), strides, offsets.
+"""Every row of src/trace/ops.def through the recorder and LLVM against eager: random shapes (0, 1, primes), strides, offsets; and
+each is one recording for all sizes, whose kernels run (counted).
 
 A pointwise row that is a function of torch's by name needs nothing here; any other row has an entry in UNARY or BINARY. A row
 without a program fails, and so does a program whose op never reached a kernel. Dtypes are swept in test_ops_pointwise.py and
@@ -12,6 +13,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from harness import assert_exact, assert_near_fp64, assert_ulp, compiled, layouts, seeded, values
+
+import escapement
 
 ROW = re.compile(r'^OP\((?P<name>\w+),\s*(?P<kind>\w+),\s*(?P<arity>-?\d+),\s*\w+,\s*(?P<tier>\w+),\s*"(?P<aten>[^"]*)"', re.MULTILINE)
 ROWS = {row["name"]: row for row in ROW.finditer(Path(__file__).parents[2].joinpath("src/trace/ops.def").read_text())}
@@ -112,3 +115,27 @@ def test_row(name):
     info = call.info()
     assert not info["fallbacks"], info["fallbacks"]
     assert any(version["kernels"] for version in info["versions"]), [version["calls"] for version in info["versions"]]
+
+
+ALL_SIZES = [(5, 7), (0, 7), (1, 7), (5, 1), (1, 1), (2, 13), (31, 2), (64, 127), (5, 7)]
+
+
+def counted(name):
+    return escapement.stats().get(name, 0)
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
+def test_row_is_one_program_for_all_sizes(name):
+    """Recorded once, no size pinned, and each later call is a hit that runs every kernel of the version."""
+    function, arity = PROGRAMS[name]
+    call, generator, pinned = compiled(function, arity), seeded(name), counted("specialisations")
+    sizes = [shape for shape in ALL_SIZES if min(shape) > 0 or name not in NOT_EMPTY]
+    for shape in sizes:
+        launches = counted("launches")
+        call(*[values(shape, torch.float32, generator, False) for _ in range(arity)])
+    launches, info = counted("launches") - launches, call.info()
+    assert info["recordings"] == 1 and not info["fallbacks"], (info["recordings"], info["misses"], info["fallbacks"])
+    assert counted("specialisations") == pinned
+    version = info["versions"][0]
+    assert version["hits"] == len(sizes) - 1
+    assert launches == sum(kernel["launches"] for kernel in version["kernels"]) > 0, (launches, version["kernels"])
