@@ -7,6 +7,7 @@
 #include <benchmark/benchmark.h>
 
 #include "../tests/unit/run_support.h"
+#include "jit/llvm/compile.h"
 #include "torch/program.h"
 
 namespace escapement {
@@ -55,7 +56,10 @@ Program make_program(uint32_t inputs, const Shape& shape) {
   for (uint32_t g = 0; g < trace.guards.size(); ++g) builder.plan.entry.push_back(g);
   auto compiled = std::make_shared<Compiled>();
   compiled->plan = std::move(builder.plan);
-  return Program(std::move(compiled), Recording(), ProgramOptions());
+  compiled->guards = compile_guards;
+  Program program(std::move(compiled), Recording(), ProgramOptions());
+  program.compile_guards();
+  return program;
 }
 
 struct Call {

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "jit/kernel_cache.h"
+#include "jit/llvm/compile.h"
 #include "specialize/epilogue.h"
 #include "specialize/passes.h"
 #include "support/error.h"
@@ -68,6 +69,7 @@ std::shared_ptr<const Compiled> compile(const Trace& generic, const Options& opt
   if (options.verify) verify(compiled->plan);
   runner.dump("plan", [&] { return print(compiled->plan); });
   compiled->code = runner.step("codegen", [&] { return code_for(compiled->plan.kernels); });
+  compiled->guards = compile_guards;
   compiled->times = std::move(runner).times();
   return compiled;
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "jit/run/guard_code.h"
 #include "jit/run/kernel_code.h"
 #include "kernels/plan.h"
 #include "support/options.h"
@@ -21,6 +22,7 @@ struct Compiled {
   LaunchPlan plan;
   std::vector<std::shared_ptr<KernelCode>> code;  // per plan.kernels
   std::vector<StepTime> times;
+  GuardCompiler guards = nullptr;                 // for entry checks; null: they are interpreted
 };
 
 std::shared_ptr<const Compiled> compile(const Trace& generic, const Options& options);  // throws InternalError

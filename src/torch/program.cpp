@@ -11,6 +11,7 @@
 #include "jit/run/context_pool.h"
 #include "jit/run/plan_compiler.h"
 #include "support/error.h"
+#include "support/events.h"
 #include "support/options.h"
 #include "torch/calls.h"
 #include "torch/parallel.h"
@@ -261,6 +262,15 @@ Program::Program(Program&&) noexcept = default;
 Program& Program::operator=(Program&&) noexcept = default;
 
 bool Program::fits(std::span<const Argument> arguments) const { return impl_->entry.fits(arguments); }
+void Program::compile_guards() const {
+  const GuardCompiler compiler = impl_->compiled->guards;
+  if (compiler == nullptr) return;
+  try {
+    if (impl_->entry.compile(compiler)) count(Stat::guards_compiled);
+  } catch (const InternalError&) {
+    count(Reason::guards_interpreted);  // slower, and as right as before
+  }
+}
 Miss Program::explain_miss(std::span<const Argument> arguments) const { return impl_->entry.explain(arguments); }
 const Compiled& Program::compiled() const { return *impl_->compiled; }
 

@@ -45,6 +45,8 @@ class ESCAPEMENT_API Program {
 
   // Entry checks: kind, dtype, rank, device, layout class of each input, constant sizes, entry guards, no forbidden aliasing.
   bool fits(std::span<const Argument> arguments) const;
+  // Machine code for the relations between sizes, which costs milliseconds: for programs that have been called often.
+  void compile_guards() const;
   Miss explain_miss(std::span<const Argument> arguments) const;
 
   enum class Outcome : uint8_t {

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
+#include <bit>
 #include <span>
 #include <vector>
 
@@ -18,6 +19,8 @@ inline constexpr c10::DispatchKeySet kPlainKeys = c10::DispatchKeySet(c10::Dispa
 inline bool is_plain(const c10::TensorImpl& impl) {
   return (impl.key_set().raw_repr() & ~kIrrelevantKeys.raw_repr()) == kPlainKeys.raw_repr();
 }
+
+inline uint16_t bits_of(caffe2::TypeMeta type) { return std::bit_cast<uint16_t>(type); }
 
 // The stride of an axis of size 1, or of an empty tensor, addresses nothing.
 inline bool stride_holds(const c10::TensorImpl& impl, size_t axis, int64_t expected) {

@@ -15,6 +15,9 @@
 
 namespace escapement {
 
+// A version that has been chosen so often will be chosen again: its guards get machine code.
+constexpr int64_t kHotHits = 64;
+
 // One version: what was recorded, compiled and bound. Immutable but for its counters.
 struct Region::Version {
   Program program;
@@ -202,7 +205,7 @@ bool Region::run_version(const Values& arguments, Values& outputs) {
     if (!version->program.fits(list.span()) || !pinned_hold(version->pinned, arguments)) continue;
     const Program::Outcome outcome = version->program.run(list.span(), outputs);
     if (outcome == Program::Outcome::done) {
-      version->hits.fetch_add(1, std::memory_order_relaxed);
+      if (version->hits.fetch_add(1, std::memory_order_relaxed) + 1 == kHotHits) compile_guards(*versions, *version);
       count(Stat::hits);
       return true;
     }
@@ -215,6 +218,14 @@ bool Region::run_version(const Values& arguments, Values& outputs) {
   const std::lock_guard lock(mutex_);
   if (misses_.size() < 32) misses_.push_back(why_missed(*versions->back(), arguments));
   return false;
+}
+
+// Those of the versions that are asked before it, too.
+void Region::compile_guards(const Versions& versions, const Version& hot) {
+  for (const auto& version : versions) {
+    version->program.compile_guards();
+    if (version.get() == &hot) return;
+  }
 }
 
 std::string Region::why_missed(const Version& version, const Values& arguments) {

@@ -65,6 +65,7 @@ class ESCAPEMENT_API Region {
   using Pinned = std::vector<std::pair<size_t, c10::IValue>>;
   void build(Recording recording, Pinned pinned, double record_milliseconds);
   static Pinned pinned_values(const Values& arguments);
+  static void compile_guards(const Versions& versions, const Version& hot);
   static std::string why_missed(const Version& version, const Values& arguments);
   static bool pinned_hold(const Pinned& pinned, const Values& arguments);
   void publish(std::shared_ptr<const Version> version);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "jit/llvm/emit_guards.h"
 #include "jit/llvm/kernel.h"
 #include "jit/llvm/llvm_compat.h"
 #include "jit/llvm/orc.h"
@@ -57,11 +58,25 @@ void verify(const llvm::Module& module) {
   if (llvm::verifyModule(module, &stream)) throw InternalError("invalid LLVM IR: " + complaint);
 }
 
-OwnedModule build(Jit& jit, const std::vector<KernelSource>& sources, size_t begin, size_t end) {
+OwnedModule new_module(Jit& jit) {
   OwnedModule result{std::make_unique<llvm::LLVMContext>(), nullptr};
   result.module = std::make_unique<llvm::Module>("escapement", *result.context);
   result.module->setDataLayout(jit.data_layout());
   set_triple(*result.module, jit.triple());
+  return result;
+}
+
+constexpr const char* kGuards = "guards";
+
+OwnedModule build(Jit& jit, const GuardProgram& program) {
+  OwnedModule result = new_module(jit);
+  emit_guards(*result.module, kGuards, program);
+  verify(*result.module);
+  return result;
+}
+
+OwnedModule build(Jit& jit, const std::vector<KernelSource>& sources, size_t begin, size_t end) {
+  OwnedModule result = new_module(jit);
   for (size_t i = begin; i < end; ++i) emit(*result.module, sources[i], jit.target());
   verify(*result.module);
   return result;
@@ -97,6 +112,15 @@ class Generator final : public CodeGenerator {
 
   const TargetInfo& target() const override { return jit_.target(); }
 
+  GuardCode compile_guards(const GuardProgram& program) override {
+    std::vector<OwnedModule> modules;
+    modules.push_back(build(jit_, program));
+    const std::shared_ptr<const CompiledModules> code = jit_.add(std::move(modules), {kGuards});
+    return {reinterpret_cast<bool (*)(int64_t*)>(code->addresses({kGuards})[0]), code};
+  }
+
+  std::string ir_text(const GuardProgram& program) override { return text_of(*build(jit_, program).module); }
+
  private:
   Jit& jit_ = Jit::instance();
 };
@@ -107,6 +131,8 @@ CodeGenerator& CodeGenerator::instance() {
   static Generator* generator = new Generator;  // never destroyed: kernels may be freed during exit
   return *generator;
 }
+
+GuardCode compile_guards(const GuardProgram& program) { return CodeGenerator::instance().compile_guards(program); }
 
 bool can_split(const LoopNest& nest) {
   if (nest.schedule != Schedule::row || nest.stages.empty()) return false;

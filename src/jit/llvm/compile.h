@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "jit/run/guard_code.h"
 #include "jit/run/kernel_code.h"
 #include "kernels/loops.h"
 
@@ -38,7 +39,11 @@ class CodeGenerator {
   virtual std::unique_ptr<CodeModule> compile(const std::vector<KernelSource>& sources) = 0;  // throws InternalError
   virtual std::string ir_text(const std::vector<KernelSource>& sources) = 0;                  // verified LLVM IR, for tests and dumps
   virtual const TargetInfo& target() const = 0;
+  virtual GuardCode compile_guards(const GuardProgram& program) = 0;                          // throws InternalError
+  virtual std::string ir_text(const GuardProgram& program) = 0;
 };
+
+GuardCode compile_guards(const GuardProgram& program);       // a GuardCompiler
 
 // Whether a nest has the partial/finish pair.
 bool can_split(const LoopNest& nest);

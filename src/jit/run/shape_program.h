@@ -20,27 +20,31 @@ using Slot = uint32_t;
 
 class ShapeProgram {
  public:
+  using Op = DimTable::Step::Op;
+  struct Code {                        // table[result] = op(table[a], table[b])
+    Op op;
+    Slot a, b, result;
+  };
+
   // `level_of_symbol`: one per symbol of `dims`.
   ShapeProgram(const DimTable& dims, std::vector<uint32_t> level_of_symbol);
 
   // --- building
   Slot add(Dim dim);
   Slot add_constant(int64_t value);
+  Slot add_input() { return new_slot(0); }  // a value that the caller writes before level 0 is evaluated
   void finish();                       // sorts by level; no `add` of new expressions afterwards
 
   // --- running
   uint32_t level(Slot slot) const { return levels_[slot]; }
   size_t table_size() const { return levels_.size(); }
   size_t symbol_count() const { return symbols_; }
+  std::span<const Code> code() const { return code_; }
+  std::span<const std::pair<Slot, int64_t>> constants() const { return constants_; }
   void initialise(std::span<int64_t> table) const;  // writes the constants
   void evaluate(uint32_t level, std::span<int64_t> table) const;
 
  private:
-  using Op = DimTable::Step::Op;
-  struct Code {
-    Op op;
-    Slot a, b, result;
-  };
   Slot emit(Op op, Slot a, Slot b);
   Slot new_slot(uint32_t level);
 
