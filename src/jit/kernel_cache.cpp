@@ -7,12 +7,14 @@
 #include <unordered_map>
 
 #include "jit/llvm/compile.h"
+#include "jit/tuned_sizes.h"
+#include "support/background.h"
 #include "support/events.h"
 
 namespace escapement {
 namespace {
 
-class CompiledKernel final : public KernelCode {
+class CompiledKernel final : public KernelCode, public std::enable_shared_from_this<CompiledKernel> {
  public:
   CompiledKernel(LoopNest nest, std::string name) : nest_(std::move(nest)), name_(std::move(name)) {}
 
@@ -39,6 +41,16 @@ class CompiledKernel final : public KernelCode {
     function(variant)(&args, outer_begin, outer_end, inner_begin, inner_end);
   }
 
+  KernelFunction tuned(Variant variant, const Geometry& sizes, int64_t launches, int64_t hot) override {
+    const TunedSizes::Noted noted = tuned_.note(variant, sizes, launches, hot);
+    if (noted.wanted) {
+      run_in_background([kernel = weak_from_this(), variant, sizes] {
+        if (const auto alive = kernel.lock()) alive->tune(variant, sizes);
+      });
+    }
+    return noted.function;
+  }
+
   std::string symbol(Variant variant) const {
     static constexpr std::array<const char*, kVariants> kSuffix{"", "_general", "_partial", "_finish", "_block", "_tile"};
     return name_ + kSuffix[static_cast<size_t>(variant)];
@@ -52,8 +64,14 @@ class CompiledKernel final : public KernelCode {
   }
 
  private:
+  void tune(Variant variant, const Geometry& sizes) {
+    tuned_.install(variant, sizes, CodeGenerator::instance().compile({{&nest_, variant, symbol(variant) + "_sized", &sizes}}));
+    count(Stat::kernels_tuned);
+  }
+
   LoopNest nest_;
   std::string name_;
+  TunedSizes tuned_;
   std::mutex mutex_;
   std::array<std::shared_ptr<CodeModule>, kVariants> modules_;
   std::array<std::atomic<KernelFunction>, kVariants> functions_{};

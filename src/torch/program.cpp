@@ -112,7 +112,7 @@ int64_t load_integer(const void* memory, DType type) {
 Program::Impl::Impl(std::shared_ptr<const Compiled> given, Recording&& recording, ProgramOptions options)
     : compiled(std::move(given)), host_objects(std::move(recording.host_objects)),
       entry(compiled->plan, std::move(recording.captured), options.drop_guard),
-      executable(compiled->plan, compiled->code, torch_parallel_host(), options.threads) {
+      executable(compiled->plan, compiled->code, torch_parallel_host(), options.threads, options.hot_launches) {
   TensorRecipes recipes(plan(), executable);
   call_of_step.assign(plan().steps.size(), 0);
   for (uint32_t step = 0; step < plan().steps.size(); ++step) {
@@ -253,7 +253,7 @@ Program::Outcome Program::Impl::Call::run(std::span<const Argument> arguments, s
 
 Program::Program(std::shared_ptr<const Compiled> compiled, Recording&& recording)
     : Program(std::move(compiled), std::move(recording),
-              {default_options().pack_weights, static_cast<int>(default_options().threads),
+              {default_options().pack_weights, static_cast<int>(default_options().threads), default_options().hot_launches,
                static_cast<uint32_t>(default_options().drop_guard)}) {}
 Program::Program(std::shared_ptr<const Compiled> compiled, Recording&& recording, ProgramOptions options)
     : impl_(std::make_unique<Impl>(std::move(compiled), std::move(recording), options)) {}

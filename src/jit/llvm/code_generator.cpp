@@ -1,6 +1,6 @@
 // KernelEmitter sources to LLVM modules to machine code. Kernels are spread over up to kModules modules, compiled concurrently; every
 // module is verified. No middle-end passes: bodies are already vectorised and free of dead code, and LLVM's O2 pipeline would
-// double the compile time for nothing.
+// double the compile time for nothing. Code for given sizes is the exception: there they unroll short rows.
 #include <llvm/IR/Verifier.h>
 #include <llvm/Support/raw_ostream.h>
 
@@ -36,7 +36,7 @@ void emit(llvm::Module& module, const KernelSource& source, const TargetInfo& ta
   ESCAPEMENT_CHECK(!split || can_split(*source.nest), "this nest has no partial and finish variants");
   ESCAPEMENT_CHECK(source.variant != Variant::block || has_block(*source.nest), "this nest has no block variant");
   ESCAPEMENT_CHECK(source.variant != Variant::tile || has_tile(*source.nest), "this nest has no tile variant");
-  KernelEmitter kernel(*declare(module, source.name, target), *source.nest, source.variant, target);
+  KernelEmitter kernel(*declare(module, source.name, target), *source.nest, source.variant, target, source.sizes);
   switch (source.nest->schedule) {
     case Schedule::map: source.variant == Variant::tile ? emit_tile(kernel) : emit_map(kernel); break;
     case Schedule::row: source.variant == Variant::block ? emit_block(kernel) : emit_row(kernel); break;
@@ -79,6 +79,9 @@ OwnedModule build(Jit& jit, const std::vector<KernelSource>& sources, size_t beg
   OwnedModule result = new_module(jit);
   for (size_t i = begin; i < end; ++i) emit(*result.module, sources[i], jit.target());
   verify(*result.module);
+  // Code for given sizes is made while nobody waits. The optimiser keeps every bit of the results: no instruction allows it to do
+  // otherwise.
+  if (sources[begin].sizes != nullptr) jit.optimise(*result.module);
   return result;
 }
 

@@ -17,6 +17,7 @@ struct KernelSource {
   const LoopNest* nest;
   Variant variant;
   std::string name;        // symbol name
+  const Geometry* sizes = nullptr;  // known while compiling: then LLVM's optimiser runs too
 };
 
 // Machine code of a set of kernels. Destroying it frees the code: the owner guarantees that no thread is inside.

@@ -18,8 +18,8 @@ Value* field(Ir& ir, Value* args, ArgsField number) {
 
 }  // namespace
 
-KernelEmitter::KernelEmitter(llvm::Function& function, const LoopNest& loop_nest, Variant v, const TargetInfo& t)
-    : nest(loop_nest), variant(v), target(t), ir(function) {
+KernelEmitter::KernelEmitter(llvm::Function& function, const LoopNest& loop_nest, Variant v, const TargetInfo& t, const Geometry* sizes)
+    : nest(loop_nest), variant(v), target(t), ir(function), sizes_(sizes) {
   Value* args = function.getArg(0);
   outer_begin = function.getArg(1);
   outer_end = function.getArg(2);
@@ -32,10 +32,16 @@ KernelEmitter::KernelEmitter(llvm::Function& function, const LoopNest& loop_nest
   scratch = field(ir, args, kScratch);
   for (unsigned p = 0; p < params(); ++p)
     data_.push_back(ir.b.CreateAlignedLoad(ir.b.getPtrTy(), ir.b.CreateConstGEP1_64(ir.b.getPtrTy(), data, p), llvm::Align(8)));
-  for (unsigned a = 0; a < axes(); ++a) extents_.push_back(ir.load_i64(extents, ir.i64(a)));
+  for (unsigned a = 0; a < axes(); ++a) {
+    const bool known = sizes != nullptr && sizes->extents[a] != kAnySize;
+    extents_.push_back(known ? ir.i64(sizes->extents[a]) : ir.load_i64(extents, ir.i64(a)));
+  }
 }
 
-Value* KernelEmitter::stride(unsigned param, unsigned axis) { return ir.load_i64(strides_, ir.i64(param * (axes() + 1) + axis)); }
+Value* KernelEmitter::stride(unsigned param, unsigned axis) {
+  const unsigned place = param * (axes() + 1) + axis;
+  return sizes_ != nullptr ? ir.i64(sizes_->strides[place]) : ir.load_i64(strides_, ir.i64(place));
+}
 
 Value* KernelEmitter::scalar(unsigned number) { return from_bits(ir, nest.scalars[number], ir.load_i64(scalars_, ir.i64(number))); }
 

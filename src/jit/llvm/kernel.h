@@ -21,7 +21,7 @@ namespace escapement {
 
 class KernelEmitter {
  public:
-  KernelEmitter(llvm::Function& function, const LoopNest& nest, Variant variant, const TargetInfo& target);
+  KernelEmitter(llvm::Function& function, const LoopNest& nest, Variant variant, const TargetInfo& target, const Geometry* sizes);
 
   const LoopNest& nest;
   const Variant variant;
@@ -41,6 +41,7 @@ class KernelEmitter {
  private:
   std::vector<Value*> data_, extents_;
   Value *strides_, *scalars_;
+  const Geometry* sizes_;          // null: none is known
 };
 
 // Lanes of a vector for this nest: what fills one register with the elements most of the body works on; divides 32.

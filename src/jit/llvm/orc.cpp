@@ -5,11 +5,13 @@
 // links too).
 #include "jit/llvm/orc.h"
 
+#include <llvm/Analysis/TargetLibraryInfo.h>
 #include <llvm/ExecutionEngine/JITLink/JITLinkMemoryManager.h>
 #include <llvm/ExecutionEngine/Orc/AbsoluteSymbols.h>
 #include <llvm/ExecutionEngine/Orc/CompileUtils.h>
 #include <llvm/ExecutionEngine/Orc/LLJIT.h>
 #include <llvm/ExecutionEngine/Orc/ObjectLinkingLayer.h>
+#include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/CommandLine.h>
 #include <llvm/Support/MemoryBuffer.h>
 #include <llvm/Support/TargetSelect.h>
@@ -133,9 +135,27 @@ class Compiler {
   Object compile(llvm::Module& module) {
     std::unique_ptr<llvm::TargetMachine> machine = acquire();
     Object object = take(orc::SimpleCompiler(*machine)(module));
-    const std::lock_guard lock(mutex_);
-    idle_.push_back(std::move(machine));
+    release(std::move(machine));
     return object;
+  }
+
+  void optimise(llvm::Module& module) {
+    std::unique_ptr<llvm::TargetMachine> machine = acquire();
+    llvm::LoopAnalysisManager loops;
+    llvm::FunctionAnalysisManager functions;
+    llvm::CGSCCAnalysisManager components;
+    llvm::ModuleAnalysisManager modules;
+    llvm::TargetLibraryInfoImpl library(machine->getTargetTriple());
+    library.disableAllFunctions();
+    functions.registerPass([&] { return llvm::TargetLibraryAnalysis(library); });
+    llvm::PassBuilder passes(machine.get());
+    passes.registerModuleAnalyses(modules);
+    passes.registerCGSCCAnalyses(components);
+    passes.registerFunctionAnalyses(functions);
+    passes.registerLoopAnalyses(loops);
+    passes.crossRegisterProxies(loops, functions, components, modules);
+    passes.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
+    release(std::move(machine));
   }
 
   // One thread per module, the caller's included.
@@ -165,6 +185,11 @@ class Compiler {
     std::unique_ptr<llvm::TargetMachine> machine = std::move(idle_.back());
     idle_.pop_back();
     return machine;
+  }
+
+  void release(std::unique_ptr<llvm::TargetMachine> machine) {
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(machine));
   }
 
   std::mutex mutex_;
@@ -209,6 +234,8 @@ class OrcJit final : public Jit {
   const TargetInfo& target() const override { return target_; }
   const llvm::DataLayout& data_layout() const override { return jit_->getDataLayout(); }
   const llvm::Triple& triple() const override { return jit_->getTargetTriple(); }
+
+  void optimise(llvm::Module& module) override { compiler_.optimise(module); }
 
   std::unique_ptr<CompiledModules> add(std::vector<OwnedModule> modules, const std::vector<std::string>& names) override {
     orc::JITDylib& dylib = take(jit_->createJITDylib("kernels" + std::to_string(next_++)));

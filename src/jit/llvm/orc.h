@@ -40,6 +40,8 @@ class Jit {
   virtual const TargetInfo& target() const = 0;
   virtual const llvm::DataLayout& data_layout() const = 0;
   virtual const llvm::Triple& triple() const = 0;
+  // LLVM's O2 pipeline, which calls no library function that the module does not.
+  virtual void optimise(llvm::Module& module) = 0;
   // Compiles all modules (each on its own thread if there are several) and returns when `names` have addresses.
   virtual std::unique_ptr<CompiledModules> add(std::vector<OwnedModule> modules, const std::vector<std::string>& names) = 0;
 };

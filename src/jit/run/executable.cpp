@@ -22,11 +22,13 @@ Context::~Context() {
   for (const LateSlot& slot : late_slots) free_pages(slot.memory);
 }
 
-Executable::Executable(const LaunchPlan& plan, std::span<const std::shared_ptr<KernelCode>> code, ParallelHost parallel, int threads)
+Executable::Executable(const LaunchPlan& plan, std::span<const std::shared_ptr<KernelCode>> code, ParallelHost parallel, int threads,
+                       int64_t hot_launches)
     : parallel_(parallel), threads_(threads), born_(find_born_levels(plan)), shapes_(plan.trace.dims, level_of_symbols(plan, born_)) {
   PlanCompiler compiler(plan, *this);
   compiler.compile_steps(code);
   compiler.compile_memory();
+  for (LaunchRecipe& recipe : recipes_) recipe.hot_launches = hot_launches;
 }
 
 void Executable::finish(const LaunchPlan& plan) {

@@ -80,7 +80,8 @@ struct BornLevel {
 
 class Executable {
  public:
-  Executable(const LaunchPlan& plan, std::span<const std::shared_ptr<KernelCode>> code, ParallelHost parallel, int threads);
+  Executable(const LaunchPlan& plan, std::span<const std::shared_ptr<KernelCode>> code, ParallelHost parallel, int threads,
+             int64_t hot_launches = 0);
 
   // --- while compiling: slots that the host needs too, steps that it does itself. Then `finish`, once.
   Slot slot(Dim dim) { return shapes_.add(dim); }

@@ -2,6 +2,8 @@
 // the loop interpreter (loop_interpreter.h) for tests and for hosts where no code may be generated.
 #pragma once
 
+#include <vector>
+
 #include "kernels/loops.h"
 
 namespace escapement {
@@ -16,6 +18,14 @@ enum class Variant : uint8_t {
 };
 inline constexpr size_t kVariants = 6;
 
+// Extents and byte strides of a launch.
+struct Geometry {
+  std::vector<int64_t> extents;
+  std::vector<int64_t> strides;    // [param * (axes + 1) + axis]; last column: the gathered axis
+  friend bool operator==(const Geometry&, const Geometry&) = default;
+};
+inline constexpr int64_t kAnySize = -1;  // an extent that code for given sizes does not know
+
 class KernelCode {
  public:
   virtual ~KernelCode() = default;
@@ -24,6 +34,9 @@ class KernelCode {
   virtual KernelFunction function(Variant variant) = 0;    // compiles at first call; thread safe; null: use `run`
   virtual void run(Variant variant, const KernelArgs& args, int64_t outer_begin, int64_t outer_end, int64_t inner_begin,
                    int64_t inner_end) = 0;
+  // Code for exactly these sizes, which gives the same bits faster; null if there is none. `launches`: so many more had these sizes.
+  // After `hot` of them such code is made in the background. Thread safe.
+  virtual KernelFunction tuned(Variant, const Geometry&, int64_t /*launches*/, int64_t /*hot*/) { return nullptr; }
 };
 
 }  // namespace escapement

@@ -23,6 +23,8 @@ constexpr int64_t kBlockLightCost = 40;          // ... element
 constexpr int64_t kTileWorthElements = 16384;    // fewer are done before the variant is compiled
 constexpr int64_t kTileWorthLength = 8;          // of both axes: shorter ones leave most of a tile empty
 static_assert(kBlockLightLength <= kBlockLength);
+constexpr int64_t kTunedLength = 64;             // longer rows gain nothing from code for their length
+constexpr uint32_t kUsesPerNote = 64;            // launches between two looks at whether there is such code
 
 int64_t cost_of(const LoopNest& nest) {
   int64_t cost = 0;
@@ -178,6 +180,31 @@ void run_grid(const LaunchRecipe& recipe, const Launch& launch, Variant variant,
   run_chunks(host, launch.threads, launch.outer_chunks * launch.inner_chunks, chunk);
 }
 
+// Which sizes code for given sizes knows: the vector axis and all strides. The number of rows changes from batch to batch, and costs
+// nothing to be unknown.
+Geometry tuned_sizes(const LoopNest& nest, const Geometry& geometry) {
+  Geometry sizes = geometry;
+  for (size_t axis = 0; axis < nest.axes.size(); ++axis) {
+    const bool vector = nest.schedule == Schedule::row ? nest.axes[axis].reduced : axis + 1 == nest.axes.size();
+    if (!vector && sizes.extents[axis] != 1) sizes.extents[axis] = kAnySize;
+  }
+  return sizes;
+}
+
+bool worth_tuning(const LaunchRecipe& recipe, const Launch& launch, int64_t row_length) {
+  const LoopNest& nest = recipe.code->nest();
+  if (recipe.hot_launches == 0 || launch.segments != 0) return false;
+  return nest.schedule == Schedule::column || (nest.schedule == Schedule::row && row_length >= 1 && row_length <= kTunedLength);
+}
+
+void use_tuned(const LaunchRecipe& recipe, int64_t launches, Launch& launch) {
+  const Geometry sizes = tuned_sizes(recipe.code->nest(), launch.geometry);
+  const KernelFunction tuned = recipe.code->tuned(launch.variant, sizes, launches, recipe.hot_launches);
+  if (tuned == nullptr) return;
+  launch.function = tuned;
+  launch.tunable = false;
+}
+
 }  // namespace
 
 LaunchRecipe make_recipe(const KernelStep& step, KernelCode& code, ShapeProgram& shapes) {
@@ -249,10 +276,14 @@ void prepare(const LaunchRecipe& recipe, std::span<const int64_t> table, int thr
   cut(nest, cost, threads, launch);
   if (launch.threads > 1) plan_split(recipe, points.reduced, launch);
   if (launch.segments == 0) launch.function = recipe.code->function(launch.variant);
+  launch.uses = 0;
+  launch.tunable = worth_tuning(recipe, launch, points.reduced);
+  if (launch.tunable) use_tuned(recipe, 1, launch);
 }
 
 int64_t run(const LaunchRecipe& recipe, Launch& launch, std::span<void* const> bases, const ParallelHost& host) {
   if (launch.empty) return 0;
+  if (launch.tunable && ++launch.uses % kUsesPerNote == 0) use_tuned(recipe, kUsesPerNote, launch);
   for (size_t p = 0; p < recipe.operands.size(); ++p) {
     launch.data[p] = static_cast<std::byte*>(bases[recipe.operands[p].buffer]) + launch.offsets[p];
   }

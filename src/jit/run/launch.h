@@ -38,17 +38,12 @@ struct LaunchRecipe {
   int64_t cost_per_element = 1;    // bytes moved and arithmetic, in bytes' worth of time
   bool reads_positions = false;    // a gather can fail
   bool may_block = false;          // no buffer is written through one operand and used through another
+  int64_t hot_launches = 0;        // launches with the same sizes after which code is made for them; 0: never
   uint32_t level = 0;              // of the shape program: when all slots are known
 };
 
 LaunchRecipe make_recipe(const KernelStep& step, KernelCode& code, ShapeProgram& shapes);
 void settle_level(LaunchRecipe& recipe, const ShapeProgram& shapes);
-
-// Extents and byte strides of a launch; pure data, so that tests can look at the decisions.
-struct Geometry {
-  std::vector<int64_t> extents;
-  std::vector<int64_t> strides;    // [param * (axes + 1) + axis]; last column: the gathered axis
-};
 
 // Axes of map nests in the order of the first written parameter's strides; nothing if an index is read.
 void order_axes(const LoopNest& nest, Geometry& geometry);
@@ -67,6 +62,8 @@ struct Launch {
   Variant variant = Variant::general;
   KernelFunction function = nullptr;
   bool empty = false;              // nothing to write
+  bool tunable = false;            // code for exactly these sizes would be faster, and there is none yet
+  uint32_t uses = 0;               // since it was prepared
   Geometry geometry;
   std::vector<int64_t> offsets;    // bytes, per operand
   std::vector<uint64_t> scalars;
