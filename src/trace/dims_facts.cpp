@@ -44,14 +44,14 @@ Dim DimTable::Impl::canonical(Dim a) {
 Dim DimTable::Impl::rewrite(Dim a) {
   work += poly(a).size();
   const bool changes = std::any_of(poly(a).begin(), poly(a).end(), [&](const Term& term) {
-    return std::any_of(term.vars.begin(), term.vars.end(), [&](Var v) { return rewrite_variable(v) != of(v); });
+    return std::ranges::any_of(vars(term), [&](Var v) { return rewrite_variable(v) != of(v); });
   });
   if (!changes) return a;  // unchanged wide sums must not be rebuilt in another shape
   if (const auto sum = rewrite_terms(a)) return *sum;
   Dim result = constant(0);
   for (const Term& term : poly(a)) {
     Dim product = constant(term.coefficient);
-    for (Var v : term.vars) product = mul(product, rewrite_variable(v));
+    for (Var v : vars(term)) product = mul(product, rewrite_variable(v));
     result = add(result, product);
   }
   return result;
@@ -62,13 +62,13 @@ std::optional<Dim> DimTable::Impl::rewrite_terms(Dim a) {
   Poly terms;
   for (const Term& term : poly(a)) {
     Dim product = constant(term.coefficient);
-    for (Var v : term.vars) product = mul(product, rewrite_variable(v));
+    for (Var v : vars(term)) product = mul(product, rewrite_variable(v));
     terms.insert(terms.end(), poly(product).begin(), poly(product).end());
     if (terms.size() > 4 * kMaxTerms) return std::nullopt;
   }
   Poly sum = normalise(std::move(terms));
   if (sum.size() > kMaxTerms) return std::nullopt;
-  return intern(std::move(sum));
+  return intern(sum);
 }
 
 Dim DimTable::Impl::rewrite_variable(Var v) {
@@ -121,7 +121,7 @@ std::optional<Dim> DimTable::Impl::difference(Dim a, Dim b) {
 
 DimTable::Impl::Primitive DimTable::Impl::primitive(Dim a) {
   Primitive result{a, 1, constant_part(a)};
-  Poly terms = poly(a);
+  Poly terms(poly(a).begin(), poly(a).end());
   if (result.constant != 0) terms.pop_back();
   int64_t content = 0;
   for (const Term& term : terms) content = std::gcd(content, term.coefficient);
@@ -129,34 +129,34 @@ DimTable::Impl::Primitive DimTable::Impl::primitive(Dim a) {
     result.factor = terms[0].coefficient < 0 ? -content : content;
     for (Term& term : terms) term.coefficient /= result.factor;
   }
-  result.dim = intern(std::move(terms));
+  result.dim = intern(terms);
   return result;
 }
 
 // Content 1 and leading coefficient positive, the constant included: an expression and its multiples by a number, up to sign.
 Dim DimTable::Impl::without_content(Dim a) {
-  Poly terms = poly(a);
+  Poly terms(poly(a).begin(), poly(a).end());
   if (terms.empty()) return a;
   int64_t content = 0;
   for (const Term& term : terms) content = std::gcd(content, term.coefficient);
   if (terms[0].coefficient < 0) content = -content;
   for (Term& term : terms) term.coefficient /= content;
-  return intern(std::move(terms));
+  return intern(terms);
 }
 
 // Without the variables that every term has. If the result is zero then so is `a`; the other way round is not true.
 Dim DimTable::Impl::without_common_variables(Dim a) {
-  Poly terms = poly(a);
+  Poly terms(poly(a).begin(), poly(a).end());
   if (terms.empty()) return a;
-  Term shared{terms[0].vars, 1};
+  Term shared{terms[0].monomial, 1};
   for (const Term& term : terms) {
     Factors both;
-    std::set_intersection(shared.vars.begin(), shared.vars.end(), term.vars.begin(), term.vars.end(), std::back_inserter(both),
-                          [&](Var x, Var y) { return compare_vars(x, y) < 0; });
-    shared.vars = both;
+    std::ranges::set_intersection(vars(shared), vars(term), std::back_inserter(both),
+                                  [&](Var x, Var y) { return compare_vars(x, y) < 0; });
+    shared.monomial = monomial(both);
   }
   for (Term& term : terms) term = *term_quotient(term, shared);
-  return intern(std::move(terms));
+  return intern(terms);
 }
 
 bool DimTable::Impl::known_zero(Dim a) {
@@ -187,9 +187,9 @@ std::optional<Var> DimTable::Impl::solvable(Dim whole, Dim a, Dim b) {
   std::optional<Var> best;
   bool best_is_side = false;
   for (const Term& term : poly(whole)) {
-    if (term.vars.size() != 1 || (term.coefficient != 1 && term.coefficient != -1)) continue;
-    const Var v = term.vars[0];
-    const Dim rest = sub(whole, intern({term}));
+    if (vars(term).size() != 1 || (term.coefficient != 1 && term.coefficient != -1)) continue;
+    const Var v = vars(term)[0];
+    const Dim rest = sub(whole, intern(term));
     if (occurs(v, rest)) continue;
     // `n == expression` is read as the definition of n rather than of something in the expression.
     const bool side = lone_variable(a) == v || lone_variable(b) == v;
@@ -201,7 +201,7 @@ std::optional<Var> DimTable::Impl::solvable(Dim whole, Dim a, Dim b) {
 
 bool DimTable::Impl::occurs(Var v, Dim a) const {
   for (const Term& term : poly(a)) {
-    for (Var x : term.vars) {
+    for (Var x : vars(term)) {
       if (x == v) return true;
       const Variable& variable = variables[x];
       if (variable.is_atom && (occurs(v, variable.a) || occurs(v, variable.b))) return true;
@@ -219,7 +219,7 @@ void DimTable::Impl::learn_zero(Dim whole, Dim a, Dim b) {
   }
   int64_t coefficient = 0;
   for (const Term& term : poly(whole))
-    if (term.vars.size() == 1 && term.vars[0] == *v) coefficient = term.coefficient;
+    if (vars(term).size() == 1 && vars(term)[0] == *v) coefficient = term.coefficient;
   const Dim rest = sub(whole, scale(of(*v), coefficient));
   solve_for(*v, scale(rest, -coefficient));
 }

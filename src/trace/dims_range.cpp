@@ -78,9 +78,9 @@ Range DimTable::Impl::atom_range(const Variable& v) {
 
 Range DimTable::Impl::term_range(const Term& term) {
   Range result{term.coefficient, term.coefficient};
-  for (Var v : term.vars) result = interval_mul(result, variable_range(v));
-  if (bounds.empty() || term.vars.size() < 2) return result;
-  const auto found = bounds.find(intern({Term{term.vars, 1}}));  // a bound on the product as a whole
+  for (Var v : vars(term)) result = interval_mul(result, variable_range(v));
+  if (bounds.empty() || vars(term).size() < 2) return result;
+  const auto found = bounds.find(intern(Term{term.monomial, 1}));  // a bound on the product as a whole
   return found == bounds.end() ? result : intersect(result, interval_scale(found->second, term.coefficient));
 }
 
@@ -100,9 +100,9 @@ Range DimTable::Impl::simple_range(Dim a) {
 // x - c + 1 and x. Where the atom may be either operand, the smaller bound counts.
 std::optional<int64_t> DimTable::Impl::split_lower_bound(Dim a, size_t index, int depth) {
   const Term term = poly(a)[index];
-  if (term.vars.size() != 1 || !variables[term.vars[0]].is_atom) return std::nullopt;
-  const Variable v = variables[term.vars[0]];
-  const Dim others = sub(a, intern({term}));
+  if (vars(term).size() != 1 || !variables[vars(term)[0]].is_atom) return std::nullopt;
+  const Variable v = variables[vars(term)[0]];
+  const Dim others = sub(a, intern(term));
   auto with = [&](Dim replacement, int64_t by) { return lower_bound(canonical(add(others, scale(replacement, by))), depth - 1); };
   const bool positive = term.coefficient > 0;
   if (v.op == AtomOp::min || v.op == AtomOp::max) {
