@@ -3,6 +3,7 @@
 #include "kernels/graph.h"
 
 #include <algorithm>
+#include <deque>
 #include <unordered_map>
 #include <utility>
 
@@ -262,18 +263,28 @@ class GraphMaker {
 
   // The instructions that bear the symbols of a dim. The offsets of pieces have hundreds of symbols and are asked for again and again.
   const std::vector<InstrId>& bearers(Dim d) {
-    const auto [known, fresh] = bearers_.try_emplace(d);
-    if (!fresh) return known->second;
-    for (Symbol s : trace_.dims.symbols(d)) {
-      const auto found = born_.find(s.index);
-      if (found == born_.end()) continue;
-      const ValueId v = found->second;
-      const InstrId by = trace_[trace_.type(v).root ? trace_.type(v).root : v].definition;
-      if (by) known->second.push_back(by);
+    if (bearers_of_.size() <= d.index) bearers_of_.resize(trace_.dims.size(), kNoIndex);
+    uint32_t& known = bearers_of_[d.index];
+    if (known == kNoIndex) {
+      std::vector<InstrId> found = find_bearers(d);
+      known = found.empty() ? 0 : static_cast<uint32_t>(bearers_.size());
+      if (!found.empty()) bearers_.push_back(std::move(found));
     }
-    std::sort(known->second.begin(), known->second.end());
-    known->second.erase(std::unique(known->second.begin(), known->second.end()), known->second.end());
-    return known->second;
+    return bearers_[known];
+  }
+
+  std::vector<InstrId> find_bearers(Dim d) const {
+    std::vector<InstrId> found;
+    for (Symbol s : trace_.dims.symbols(d)) {
+      const auto born = born_.find(s.index);
+      if (born == born_.end()) continue;
+      const ValueId v = born->second;
+      const InstrId by = trace_[trace_.type(v).root ? trace_.type(v).root : v].definition;
+      if (by) found.push_back(by);
+    }
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    return found;
   }
 
   bool writes_operand(const Instr& instr, uint32_t k) const {
@@ -324,7 +335,8 @@ class GraphMaker {
   FuseGraph graph_;
   std::unordered_map<uint32_t, Accesses> accesses_;
   std::unordered_map<size_t, ValueId> born_;
-  std::unordered_map<Dim, std::vector<InstrId>> bearers_;
+  std::vector<uint32_t> bearers_of_;                 // by Dim: its list in bearers_
+  std::deque<std::vector<InstrId>> bearers_{{}};     // the first is empty
   std::vector<uint32_t> after_of_;  // per first node of an instruction: the last node that was ordered after it
   std::vector<ValueId> items_;
   uint32_t last_effect_ = kNoIndex;

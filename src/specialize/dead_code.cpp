@@ -10,7 +10,7 @@ namespace {
 
 class Marker {
  public:
-  explicit Marker(const Trace& trace) : trace_(trace), live_(trace.instrs.size()), symbol_seen_(trace.dims.symbol_count()) {}
+  explicit Marker(const Trace& trace) : trace_(trace), live_(trace.instrs.size()), symbol_seen_(trace.dims.symbol_count()), dim_seen_(trace.dims.size()) {}
 
   std::vector<bool> run() {
     for (const Output& output : trace_.outputs) {
@@ -48,7 +48,8 @@ class Marker {
   }
 
   void mark(Dim dim) {
-    if (!dim) return;
+    if (!dim || dim_seen_[dim.index]) return;  // offsets of pieces have hundreds of symbols and stand in many types
+    dim_seen_[dim.index] = true;
     for (const Symbol symbol : trace_.dims.symbols(dim)) {
       if (symbol_seen_[symbol.index]) continue;
       symbol_seen_[symbol.index] = true;
@@ -80,6 +81,7 @@ class Marker {
   const Trace& trace_;
   std::vector<bool> live_;
   std::vector<bool> symbol_seen_;
+  std::vector<bool> dim_seen_;
   std::vector<InstrId> work_;
 };
 

@@ -114,6 +114,8 @@ class DimTable {
   // --- facts (each is someone's guard: the table does not remember who asked)
   void assume_equal(Dim a, Dim b);
   void assume_range(Dim a, Range range);  // intersected with what is known; an empty range is a UserError
+  // Many at once: each is asked against what was known before all of them, so that they cost what their terms cost.
+  void assume_ranges(std::span<const Dim> dims, Range range);
   std::span<const DimFact> facts() const;
   void restore(const DimFact& fact);      // assumes it and lists it even if it is implied: for readers of text
 

@@ -43,35 +43,56 @@ Dim DimTable::Impl::canonical(Dim a) {
 
 Dim DimTable::Impl::rewrite(Dim a) {
   work += poly(a).size();
-  const bool changes = std::any_of(poly(a).begin(), poly(a).end(), [&](const Term& term) {
-    return std::ranges::any_of(vars(term), [&](Var v) { return rewrite_variable(v) != of(v); });
-  });
-  if (!changes) return a;  // unchanged wide sums must not be rebuilt in another shape
+  // Unchanged wide sums must not be rebuilt in another shape.
+  if (std::ranges::none_of(poly(a), [&](const Term& term) { return rewrites(term); })) return a;
   if (const auto sum = rewrite_terms(a)) return *sum;
   Dim result = constant(0);
-  for (const Term& term : poly(a)) {
-    Dim product = constant(term.coefficient);
-    for (Var v : vars(term)) product = mul(product, rewrite_variable(v));
-    result = add(result, product);
-  }
+  for (const Term& term : poly(a)) result = add(result, rewrite_term(term));
   return result;
 }
 
 // All terms at once, where the sum stays within the cap: adding them one by one would sort the sum again for each. Empty where not.
 std::optional<Dim> DimTable::Impl::rewrite_terms(Dim a) {
-  Poly terms;
+  Poly kept, made;
   for (const Term& term : poly(a)) {
-    Dim product = constant(term.coefficient);
-    for (Var v : vars(term)) product = mul(product, rewrite_variable(v));
-    terms.insert(terms.end(), poly(product).begin(), poly(product).end());
-    if (terms.size() > 4 * kMaxTerms) return std::nullopt;
+    if (!rewrites(term)) {
+      kept.push_back(term);
+      continue;
+    }
+    const Terms product = poly(rewrite_term(term));
+    made.insert(made.end(), product.begin(), product.end());
+    if (kept.size() + made.size() > 4 * kMaxTerms) return std::nullopt;
   }
-  Poly sum = normalise(std::move(terms));
-  if (sum.size() > kMaxTerms) return std::nullopt;
-  return intern(sum);
+  const Poly whole = sum(kept, normalise(std::move(made)), 1);
+  if (whole.size() > kMaxTerms) return std::nullopt;
+  return intern(whole);
+}
+
+Dim DimTable::Impl::rewrite_term(const Term& term) {
+  Dim product = constant(term.coefficient);
+  for (Var v : vars(term)) product = mul(product, rewrite_variable(v));
+  return product;
+}
+
+DimTable::Impl::Cached& DimTable::Impl::cached_variable(Var v) {
+  if (variable_cache.size() < variables.size()) variable_cache.resize(variables.size());
+  return variable_cache[v];
+}
+
+bool DimTable::Impl::rewrites(const Term& term) {
+  return std::ranges::any_of(vars(term), [&](Var v) { return rewrite_variable(v) != of(v); });
 }
 
 Dim DimTable::Impl::rewrite_variable(Var v) {
+  if (const Cached& known = cached_variable(v); known.canonical_epoch == epoch) return known.canonical;
+  const Dim result = rewrite_variable_now(v);
+  Cached& known = cached_variable(v);
+  known.canonical = result;
+  known.canonical_epoch = epoch;
+  return result;
+}
+
+Dim DimTable::Impl::rewrite_variable_now(Var v) {
   if (const auto found = solved.find(v); found != solved.end()) return canonical(found->second);
   const Variable variable = variables[v];
   if (!variable.is_atom) {
@@ -120,17 +141,15 @@ std::optional<Dim> DimTable::Impl::difference(Dim a, Dim b) {
 // --- forms known to be zero
 
 DimTable::Impl::Primitive DimTable::Impl::primitive(Dim a) {
-  Primitive result{a, 1, constant_part(a)};
-  Poly terms(poly(a).begin(), poly(a).end());
-  if (result.constant != 0) terms.pop_back();
+  const int64_t constant = constant_part(a);
+  const Terms varying = poly(a).first(poly(a).size() - (constant != 0));
   int64_t content = 0;
-  for (const Term& term : terms) content = std::gcd(content, term.coefficient);
-  if (content > 0) {
-    result.factor = terms[0].coefficient < 0 ? -content : content;
-    for (Term& term : terms) term.coefficient /= result.factor;
-  }
-  result.dim = intern(terms);
-  return result;
+  for (const Term& term : varying) content = std::gcd(content, term.coefficient);
+  const int64_t factor = content == 0 ? 1 : varying[0].coefficient < 0 ? -content : content;
+  if (factor == 1) return {constant == 0 ? a : intern(varying), 1, constant};
+  Poly terms(varying.begin(), varying.end());
+  for (Term& term : terms) term.coefficient /= factor;
+  return {intern(terms), factor, constant};
 }
 
 // Content 1 and leading coefficient positive, the constant included: an expression and its multiples by a number, up to sign.

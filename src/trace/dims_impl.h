@@ -158,6 +158,7 @@ struct DimTable::Impl {
     Range range;
   };
   std::vector<Cached> cache;  // by Dim
+  std::vector<Cached> variable_cache;  // by Var: what it is rewritten to, and its range
 
   struct Primitive {
     Dim dim;               // no constant part, content 1, leading coefficient positive
@@ -172,13 +173,19 @@ struct DimTable::Impl {
   Dim canonical(Dim a);
   Dim rewrite(Dim a);
   std::optional<Dim> rewrite_terms(Dim a);
+  Dim rewrite_term(const Term& term);
+  Cached& cached_variable(Var v);
+  bool rewrites(const Term& term);   // to something else
   Dim rewrite_variable(Var v);
+  Dim rewrite_variable_now(Var v);
   Dim decide_atom(Dim a);
   Range range(Dim canonical_dim);
   Range term_range(const Term& term);
   Range variable_range(Var v);
+  Range variable_range_now(Var v);
   Range atom_range(const Variable& v);
   Range simple_range(Dim a);
+  Range split_range(Dim a);
   int64_t lower_bound(Dim a, int depth);
   std::optional<int64_t> split_lower_bound(Dim a, size_t term, int depth);
   std::optional<Dim> difference(Dim a, Dim b);  // canonical a - b; empty on overflow

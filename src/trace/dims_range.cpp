@@ -8,6 +8,7 @@ namespace escapement {
 namespace {
 
 constexpr int kSplitDepth = 2;
+constexpr size_t kSplitTerms = 6;  // wider sums are not split
 
 bool infinite(int64_t bound) { return bound == Range::kMin || bound == Range::kMax; }
 
@@ -47,6 +48,15 @@ Range interval_scale(Range a, int64_t by) { return interval_mul(a, {by, by}); }
 Range intersect(Range a, Range b) { return {std::max(a.low, b.low), std::min(a.high, b.high)}; }
 
 Range DimTable::Impl::variable_range(Var v) {
+  if (const Cached& known = cached_variable(v); known.range_epoch == range_epoch) return known.range;
+  const Range result = variable_range_now(v);
+  Cached& known = cached_variable(v);
+  known.range = result;
+  known.range_epoch = range_epoch;
+  return result;
+}
+
+Range DimTable::Impl::variable_range_now(Var v) {
   const Variable& variable = variables[v];
   Range result;
   if (!variable.is_atom) result = symbols[variable.symbol.index].range;
@@ -116,7 +126,7 @@ std::optional<int64_t> DimTable::Impl::split_lower_bound(Dim a, size_t index, in
 
 int64_t DimTable::Impl::lower_bound(Dim a, int depth) {
   int64_t best = simple_range(a).low;
-  if (depth == 0 || poly(a).size() > 6) return best;
+  if (depth == 0 || poly(a).size() > kSplitTerms) return best;
   for (size_t i = 0; i < poly(a).size(); ++i) {
     try {
       if (const auto bound = split_lower_bound(a, i, depth)) best = std::max(best, *bound);
@@ -129,6 +139,13 @@ int64_t DimTable::Impl::lower_bound(Dim a, int depth) {
 Range DimTable::Impl::range(Dim a) {
   if (const auto c = literal(a)) return {*c, *c};
   if (const Cached& known = cached(a); known.range_epoch == range_epoch) return known.range;
+  const Range result = poly(a).size() > kSplitTerms ? simple_range(a) : split_range(a);
+  cached(a).range = result;
+  cached(a).range_epoch = range_epoch;
+  return result;
+}
+
+Range DimTable::Impl::split_range(Dim a) {
   Range result = simple_range(a);
   result.low = std::max(result.low, lower_bound(a, kSplitDepth));
   try {
@@ -136,8 +153,6 @@ Range DimTable::Impl::range(Dim a) {
     if (!infinite(negated)) result.high = std::min(result.high, -negated);
   } catch (const DimOverflow&) {
   }
-  cached(a).range = result;
-  cached(a).range_epoch = range_epoch;
   return result;
 }
 
@@ -180,6 +195,20 @@ void DimTable::assume_range(Dim a, Range r) {
   if (intersect(range(a), r) == range(a)) return;
   t.add_bound(t.canonical(a), r);
   t.facts.push_back(DimFact{DimFact::Kind::range, a, {}, r});
+}
+
+void DimTable::assume_ranges(std::span<const Dim> dims, Range r) {
+  Impl& t = *impl_;
+  std::vector<std::pair<Dim, Dim>> news;  // as told, canonical
+  for (const Dim a : dims) {
+    const auto lone = t.lone_variable(a);
+    if (lone && !t.variables[*lone].is_atom) assume_range(a, r);
+    else if (intersect(range(a), r) != range(a)) news.emplace_back(a, t.canonical(a));
+  }
+  for (const auto& [told, canonical] : news) {
+    t.add_bound(canonical, r);
+    t.facts.push_back(DimFact{DimFact::Kind::range, told, {}, r});
+  }
 }
 
 Range DimTable::range(Dim a) const { return impl_->range(impl_->canonical(a)); }

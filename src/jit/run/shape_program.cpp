@@ -66,7 +66,7 @@ Slot ShapeProgram::add_constant(int64_t value) {
 
 Slot ShapeProgram::emit(Op op, Slot a, Slot b) {
   if (commutes(op) && b < a) std::swap(a, b);
-  const auto [entry, added] = slot_of_code_.try_emplace({op, a, b}, 0);
+  const auto [entry, added] = slot_of_code_.try_emplace(Key{op, a, b}, 0);
   if (added) {
     entry->second = new_slot(std::max(levels_[a], levels_[b]));
     code_.push_back({op, a, b, entry->second});
