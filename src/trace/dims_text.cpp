@@ -231,9 +231,9 @@ std::optional<int64_t> DimTable::Impl::hint(Dim a) {
 std::optional<int64_t> DimTable::hint(Dim a) const { return impl_->hint(a); }
 
 std::vector<Symbol> DimTable::symbols(Dim a) const {
-  std::vector<Symbol> result;
   std::vector<bool> seen(impl_->variables.size(), false);
   std::vector<Dim> todo{a};
+  std::vector<Symbol> found;
   while (!todo.empty()) {
     const Dim dim = todo.back();
     todo.pop_back();
@@ -243,12 +243,12 @@ std::vector<Symbol> DimTable::symbols(Dim a) const {
         seen[v] = true;
         const Variable& variable = impl_->variables[v];
         if (variable.is_atom) todo.insert(todo.end(), {variable.a, variable.b});
-        else result.push_back(variable.symbol);
+        else found.push_back(variable.symbol);
       }
     }
   }
-  std::sort(result.begin(), result.end());
-  return result;
+  if (!std::is_sorted(found.begin(), found.end())) std::sort(found.begin(), found.end());
+  return found;
 }
 
 // --- steps
