@@ -5,6 +5,7 @@
 // occur in the right sides made later, so rewriting terminates.
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "trace/dims_impl.h"
 
@@ -203,19 +204,20 @@ int DimTable::Impl::elimination_rank(Var v) const {
 }
 
 std::optional<Var> DimTable::Impl::solvable(Dim whole, Dim a, Dim b) {
-  std::optional<Var> best;
-  bool best_is_side = false;
+  using Key = std::tuple<bool, bool, int, Var>;
+  std::optional<Key> best;
   for (const Term& term : poly(whole)) {
     if (vars(term).size() != 1 || (term.coefficient != 1 && term.coefficient != -1)) continue;
     const Var v = vars(term)[0];
     const Dim rest = sub(whole, intern(term));
     if (occurs(v, rest)) continue;
-    // `n == expression` is read as the definition of n rather than of something in the expression.
+    // `n == expression` is read as the definition of n rather than of something in the expression; but where the expression is too
+    // wide, n is the short name of the two: every question about n would touch all terms of the other.
+    const bool wide = variables[v].is_atom && variables[v].op == AtomOp::wide_add;
     const bool side = lone_variable(a) == v || lone_variable(b) == v;
-    const auto key = [&](Var x, bool is_side) { return std::tuple(is_side, elimination_rank(x), x); };
-    if (!best || key(v, side) > key(*best, best_is_side)) best = v, best_is_side = side;
+    best = std::max(best, std::optional(Key(wide, side, elimination_rank(v), v)));
   }
-  return best;
+  return best ? std::optional(std::get<Var>(*best)) : std::nullopt;
 }
 
 bool DimTable::Impl::occurs(Var v, Dim a) const {

@@ -231,7 +231,14 @@ std::optional<int64_t> DimTable::Impl::hint(Dim a) {
 std::optional<int64_t> DimTable::hint(Dim a) const { return impl_->hint(a); }
 
 std::vector<Symbol> DimTable::symbols(Dim a) const {
-  std::vector<bool> seen(impl_->variables.size(), false);
+  std::vector<bool> seen;
+  std::vector<Symbol> found = new_symbols(a, seen);
+  if (!std::is_sorted(found.begin(), found.end())) std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::vector<Symbol> DimTable::new_symbols(Dim a, std::vector<bool>& seen) const {
+  seen.resize(impl_->variables.size(), false);
   std::vector<Dim> todo{a};
   std::vector<Symbol> found;
   while (!todo.empty()) {
@@ -247,7 +254,6 @@ std::vector<Symbol> DimTable::symbols(Dim a) const {
       }
     }
   }
-  if (!std::is_sorted(found.begin(), found.end())) std::sort(found.begin(), found.end());
   return found;
 }
 
@@ -270,9 +276,13 @@ Step::Op step_of(AtomOp op) {
 }
 
 template <class Impl>
-void append_steps(const Impl& impl, Dim a, std::vector<Step>& steps) {
-  auto push_constant = [&](int64_t value) { steps.push_back(Step{Step::Op::constant, value, {}}); };
-  auto apply = [&](Step::Op op) { steps.push_back(Step{op, 0, {}}); };
+void append_steps(const Impl& impl, Dim a, bool outer, std::vector<Step>& steps) {
+  auto push_constant = [&](int64_t value) { steps.push_back(Step{Step::Op::constant, value, {}, {}}); };
+  auto apply = [&](Step::Op op) { steps.push_back(Step{op, 0, {}, {}}); };
+  auto operand = [&](Dim dim) {
+    if (outer) steps.push_back(Step{Step::Op::dim, 0, {}, dim});
+    else append_steps(impl, dim, outer, steps);
+  };
   bool first_term = true;
   for (const Term& term : impl.poly(a)) {
     bool first_factor = true;
@@ -280,11 +290,11 @@ void append_steps(const Impl& impl, Dim a, std::vector<Step>& steps) {
     for (Var v : impl.vars(term)) {
       const Variable& variable = impl.variables[v];
       if (variable.is_atom) {
-        append_steps(impl, variable.a, steps);
-        append_steps(impl, variable.b, steps);
+        operand(variable.a);
+        operand(variable.b);
         apply(step_of(variable.op));
       } else {
-        steps.push_back(Step{Step::Op::symbol, 0, variable.symbol});
+        steps.push_back(Step{Step::Op::symbol, 0, variable.symbol, {}});
       }
       if (!first_factor) apply(Step::Op::mul);
       first_factor = false;
@@ -299,7 +309,13 @@ void append_steps(const Impl& impl, Dim a, std::vector<Step>& steps) {
 
 std::vector<Step> DimTable::steps(Dim a) const {
   std::vector<Step> result;
-  append_steps(*impl_, a, result);
+  append_steps(*impl_, a, false, result);
+  return result;
+}
+
+std::vector<Step> DimTable::outer_steps(Dim a) const {
+  std::vector<Step> result;
+  append_steps(*impl_, a, true, result);
   return result;
 }
 
