@@ -327,12 +327,27 @@ Truth DimTable::equal(Dim a, Dim b) const {
   return p.constant % p.factor != 0 ? Truth::no : Truth::unknown;  // 2*s0 + 1 is never 0
 }
 
+namespace {
+
+Truth positive(Range r) { return r.low > 0 ? Truth::yes : r.high <= 0 ? Truth::no : Truth::unknown; }
+
+}  // namespace
+
 Truth DimTable::less(Dim a, Dim b) const {
   const auto apart = impl_->difference(b, a);
   if (!apart) return Truth::unknown;
   if (impl_->known_zero(*apart)) return Truth::no;
-  const Range r = impl_->range(*apart);
-  return r.low > 0 ? Truth::yes : r.high <= 0 ? Truth::no : Truth::unknown;
+  const Truth known = positive(impl_->range(*apart));
+  return known != Truth::unknown ? known : impl_->less_as_written(a, b);
+}
+
+// The value is the same, but the bounds may say more: a sum of lengths is never negative, whatever short name stands for it now.
+Truth DimTable::Impl::less_as_written(Dim a, Dim b) {
+  try {
+    return positive(range(sub(b, a)));
+  } catch (const UserError&) {
+    return Truth::unknown;
+  }
 }
 
 Truth DimTable::less_equal(Dim a, Dim b) const {

@@ -189,6 +189,7 @@ struct DimTable::Impl {
   int64_t lower_bound(Dim a, int depth);
   std::optional<int64_t> split_lower_bound(Dim a, size_t term, int depth);
   std::optional<Dim> difference(Dim a, Dim b);  // canonical a - b; empty on overflow
+  Truth less_as_written(Dim a, Dim b);
   bool known_zero(Dim canonical_dim);
   bool same(Dim a, Dim b);
   void add_bound(Dim canonical_dim, Range range);
