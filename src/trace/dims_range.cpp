@@ -199,12 +199,12 @@ void DimTable::assume_range(Dim a, Range r) {
 
 void DimTable::assume_ranges(std::span<const Dim> dims, Range r) {
   Impl& t = *impl_;
+  const auto is_lone = [&](Dim a) { return t.lone_variable(a).has_value(); };
+  for (const Dim a : dims)
+    if (is_lone(a)) assume_range(a, r);  // may change canonical forms, so these come first
   std::vector<std::pair<Dim, Dim>> news;  // as told, canonical
-  for (const Dim a : dims) {
-    const auto lone = t.lone_variable(a);
-    if (lone && !t.variables[*lone].is_atom) assume_range(a, r);
-    else if (intersect(range(a), r) != range(a)) news.emplace_back(a, t.canonical(a));
-  }
+  for (const Dim a : dims)
+    if (!is_lone(a) && intersect(range(a), r) != range(a)) news.emplace_back(a, t.canonical(a));
   for (const auto& [told, canonical] : news) {
     t.add_bound(canonical, r);
     t.facts.push_back(DimFact{DimFact::Kind::range, told, {}, r});
