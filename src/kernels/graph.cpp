@@ -3,6 +3,7 @@
 #include "kernels/graph.h"
 
 #include <algorithm>
+#include <deque>
 #include <unordered_map>
 #include <utility>
 
@@ -76,6 +77,7 @@ class GraphMaker {
     find_born();
     graph_.first.assign(trace_.instrs.size(), kNoIndex);
     graph_.count.assign(trace_.instrs.size(), 0);
+    waits_.assign(trace_.instrs.size(), {});
     for (size_t i = 0; i < trace_.instrs.size(); ++i) {
       if (live[i] && is_node(info(trace_.instrs[i].op).kind)) add_instr(InstrId(static_cast<uint32_t>(i)));
     }
@@ -132,7 +134,11 @@ class GraphMaker {
     } else {
       for (uint32_t k = 0; k < instr.operands.size(); ++k) add_part(i, k);
     }
-    for (uint32_t n = graph_.first[i.index]; n < graph_.nodes.size(); ++n) finish_node(n);
+    const std::vector<uint32_t> births = births_before(i);
+    for (uint32_t n = graph_.first[i.index]; n < graph_.nodes.size(); ++n) {
+      graph_.nodes[n].after.insert(graph_.nodes[n].after.end(), births.begin(), births.end());
+      finish_node(n);
+    }
     note_accesses(i);
   }
 
@@ -228,52 +234,73 @@ class GraphMaker {
       if (last_effect_ != kNoIndex) node.after.push_back(last_effect_);
       last_effect_ = n;
     }
-    for (Dim d : node.shape) depend_on_symbols(node, d);
-    for (ValueId v : instr.results) depend_on_type(node, v);
-    for (ValueId v : instr.operands) depend_on_type(node, v);
-    for (Dim d : instr.attrs.sizes) depend_on_symbols(node, d);
-    for (Dim d : {instr.attrs.start, instr.attrs.step, instr.attrs.value.dim, instr.attrs.value2.dim}) depend_on_symbols(node, d);
-    for (const CallArg& arg : instr.attrs.args) {
-      for (const Number& number : arg.numbers) depend_on_symbols(node, number.dim);
-    }
     order_memory(n);
   }
 
-  void depend_on_type(GraphNode& node, ValueId v) {
-    if (born_.empty() || !v || trace_[v].kind == ValueKind::none) return;
+  // The nodes that bear a symbol of an instruction's sizes: asked once for all parts of a cat, which wait for the sizes of all.
+  std::vector<uint32_t> births_before(InstrId i) {
+    if (born_.empty()) return {};
+    const Instr& instr = trace_[i];
+    Births births{i, {}};
+    for (uint32_t n = graph_.first[i.index]; n < graph_.nodes.size(); ++n)
+      for (Dim d : graph_.nodes[n].shape) wait_for(births, d);
+    for (ValueId v : instr.results) wait_for_type(births, v);
+    for (ValueId v : instr.operands) wait_for_type(births, v);
+    for (Dim d : instr.attrs.sizes) wait_for(births, d);
+    for (Dim d : {instr.attrs.start, instr.attrs.step, instr.attrs.value.dim, instr.attrs.value2.dim}) wait_for(births, d);
+    for (const CallArg& arg : instr.attrs.args) {
+      for (const Number& number : arg.numbers) wait_for(births, number.dim);
+    }
+    return std::move(births.nodes);
+  }
+
+  struct Births {
+    InstrId of;
+    std::vector<uint32_t> nodes;
+  };
+
+  void wait_for_type(Births& births, ValueId v) {
+    if (!v || trace_[v].kind == ValueKind::none) return;
     const TensorType& type = trace_.type(v);
-    for (Dim d : type.sizes) depend_on_symbols(node, d);
-    for (Dim d : type.strides) depend_on_symbols(node, d);
-    depend_on_symbols(node, type.offset);
+    for (Dim d : type.sizes) wait_for(births, d);
+    for (Dim d : type.strides) wait_for(births, d);
+    wait_for(births, type.offset);
   }
 
   // A size that is born at run time exists only once the instruction that bears it has run.
-  void depend_on_symbols(GraphNode& node, Dim d) {
-    if (born_.empty() || !d) return;
+  void wait_for(Births& births, Dim d) {
+    if (!d) return;
     for (const InstrId by : bearers(d)) {
-      if (by == node.instr || graph_.first[by.index] == kNoIndex) continue;
-      const uint32_t first = graph_.first[by.index];
-      if (after_of_.size() <= first) after_of_.resize(graph_.nodes.size(), kNoIndex);
-      const auto n = static_cast<uint32_t>(&node - graph_.nodes.data());
-      if (std::exchange(after_of_[first], n) == n) continue;  // a dim of this node said so already
-      for (uint32_t p = first; p < first + graph_.count[by.index]; ++p) node.after.push_back(p);
+      if (by == births.of || graph_.first[by.index] == kNoIndex) continue;
+      if (std::exchange(waits_[by.index], births.of) == births.of) continue;  // another dim of this instruction said so
+      for (uint32_t p = 0; p < graph_.count[by.index]; ++p) births.nodes.push_back(graph_.first[by.index] + p);
     }
   }
 
   // The instructions that bear the symbols of a dim. The offsets of pieces have hundreds of symbols and are asked for again and again.
   const std::vector<InstrId>& bearers(Dim d) {
-    const auto [known, fresh] = bearers_.try_emplace(d);
-    if (!fresh) return known->second;
-    for (Symbol s : trace_.dims.symbols(d)) {
-      const auto found = born_.find(s.index);
-      if (found == born_.end()) continue;
-      const ValueId v = found->second;
-      const InstrId by = trace_[trace_.type(v).root ? trace_.type(v).root : v].definition;
-      if (by) known->second.push_back(by);
+    if (bearers_of_.size() <= d.index) bearers_of_.resize(trace_.dims.size(), kNoIndex);
+    uint32_t& known = bearers_of_[d.index];
+    if (known == kNoIndex) {
+      std::vector<InstrId> found = find_bearers(d);
+      known = found.empty() ? 0 : static_cast<uint32_t>(bearers_.size());
+      if (!found.empty()) bearers_.push_back(std::move(found));
     }
-    std::sort(known->second.begin(), known->second.end());
-    known->second.erase(std::unique(known->second.begin(), known->second.end()), known->second.end());
-    return known->second;
+    return bearers_[known];
+  }
+
+  std::vector<InstrId> find_bearers(Dim d) const {
+    std::vector<InstrId> found;
+    for (Symbol s : trace_.dims.symbols(d)) {
+      const auto born = born_.find(s.index);
+      if (born == born_.end()) continue;
+      const ValueId v = born->second;
+      const InstrId by = trace_[trace_.type(v).root ? trace_.type(v).root : v].definition;
+      if (by) found.push_back(by);
+    }
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    return found;
   }
 
   bool writes_operand(const Instr& instr, uint32_t k) const {
@@ -324,8 +351,9 @@ class GraphMaker {
   FuseGraph graph_;
   std::unordered_map<uint32_t, Accesses> accesses_;
   std::unordered_map<size_t, ValueId> born_;
-  std::unordered_map<Dim, std::vector<InstrId>> bearers_;
-  std::vector<uint32_t> after_of_;  // per first node of an instruction: the last node that was ordered after it
+  std::vector<uint32_t> bearers_of_;                 // by Dim: its list in bearers_
+  std::deque<std::vector<InstrId>> bearers_{{}};     // the first is empty
+  std::vector<InstrId> waits_;      // per instruction: the last one that was ordered after it
   std::vector<ValueId> items_;
   uint32_t last_effect_ = kNoIndex;
 };

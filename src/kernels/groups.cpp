@@ -13,14 +13,20 @@ namespace {
 
 constexpr int kExpensiveWeight = 4;  // a mathematical function is tens of operations: keeps bodies below 2^16 registers
 
+// As long as its last member asks: hundreds of nodes wait for hundreds that wait for nothing.
 class Bits {
  public:
-  explicit Bits(size_t size = 0) : words_((size + 63) / 64, 0) {}
-  void set(size_t i) { words_[i / 64] |= uint64_t{1} << (i % 64); }
-  void clear(size_t i) { words_[i / 64] &= ~(uint64_t{1} << (i % 64)); }
-  bool test(size_t i) const { return (words_[i / 64] >> (i % 64)) & 1; }
+  void set(size_t i) {
+    if (words_.size() <= i / 64) words_.resize(i / 64 + 1, 0);
+    words_[i / 64] |= uint64_t{1} << (i % 64);
+  }
+  void clear(size_t i) {
+    if (i / 64 < words_.size()) words_[i / 64] &= ~(uint64_t{1} << (i % 64));
+  }
+  bool test(size_t i) const { return i / 64 < words_.size() && ((words_[i / 64] >> (i % 64)) & 1); }
   void add(const Bits& other) {
-    for (size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
+    if (words_.size() < other.words_.size()) words_.resize(other.words_.size(), 0);
+    for (size_t i = 0; i < other.words_.size(); ++i) words_[i] |= other.words_[i];
   }
 
  private:
@@ -67,7 +73,7 @@ class Grouper {
       group.reduced.push_back(static_cast<Axis>(group.extents.size()));
       group.extents.push_back(graph_.trace.dims.constant(1));
     }
-    Bits deps(graph_.nodes.size());
+    Bits deps;
     for_each_predecessor(node, [&](uint32_t p) {
       deps.set(p);
       const uint32_t g = graph_.nodes[p].group;

@@ -1,5 +1,7 @@
 // Order: which group runs when, and which reads and writes of one storage may be in one kernel.
+#include <numeric>
 #include <queue>
+#include <span>
 
 #include "kernels/fuse.h"
 #include "support/error.h"
@@ -60,20 +62,43 @@ bool writes_are_in_place(FuseGraph& graph, const std::vector<uint32_t>& members,
   return true;
 }
 
-std::vector<uint32_t> order_groups(const FuseGraph& graph, const std::vector<Group>& groups) {
-  std::vector<std::vector<uint32_t>> successors(groups.size());
-  std::vector<uint32_t> waiting(groups.size(), 0);
+namespace {
+
+// f(from, to) for the groups of all dependencies between nodes, repeated as often as nodes say so.
+template <class F>
+void for_each_dependency(const FuseGraph& graph, F&& f) {
   for (const GraphNode& node : graph.nodes) {
     const auto depend = [&](uint32_t p) {
-      const uint32_t from = graph.nodes[p].group;
-      if (from == node.group) return;
-      successors[from].push_back(node.group);
-      ++waiting[node.group];
+      if (graph.nodes[p].group != node.group) f(graph.nodes[p].group, node.group);
     };
     for (const Edge& e : node.inputs) depend(e.producer);
     for (uint32_t p : node.after) depend(p);
     for (uint32_t p : node.before_write) depend(p);
   }
+}
+
+// In one piece: hundreds of kernels that wait for hundreds of sizes make many edges.
+class Successors {
+ public:
+  Successors(const FuseGraph& graph, size_t groups) : begin_(groups + 2, 0) {
+    for_each_dependency(graph, [&](uint32_t from, uint32_t) { ++begin_[from + 2]; });
+    std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
+    all_.resize(begin_.back());
+    for_each_dependency(graph, [&](uint32_t from, uint32_t to) { all_[begin_[from + 1]++] = to; });
+  }
+  std::span<const uint32_t> of(uint32_t g) const { return std::span(all_).subspan(begin_[g], begin_[g + 1] - begin_[g]); }
+
+ private:
+  std::vector<uint32_t> begin_;  // after construction: where the successors of a group begin
+  std::vector<uint32_t> all_;
+};
+
+}  // namespace
+
+std::vector<uint32_t> order_groups(const FuseGraph& graph, const std::vector<Group>& groups) {
+  const Successors successors(graph, groups.size());
+  std::vector<uint32_t> waiting(groups.size(), 0);
+  for_each_dependency(graph, [&](uint32_t, uint32_t to) { ++waiting[to]; });
   // Of those that are ready the one whose last member comes first in the program: values die early.
   using Entry = std::pair<uint32_t, uint32_t>;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
@@ -89,7 +114,7 @@ std::vector<uint32_t> order_groups(const FuseGraph& graph, const std::vector<Gro
     const uint32_t g = ready.top().second;
     ready.pop();
     if (groups[g].alive) order.push_back(g);
-    for (uint32_t next : successors[g]) {
+    for (uint32_t next : successors.of(g)) {
       if (--waiting[next] == 0) push(next);
     }
   }

@@ -10,7 +10,7 @@ namespace {
 
 class Marker {
  public:
-  explicit Marker(const Trace& trace) : trace_(trace), live_(trace.instrs.size()), symbol_seen_(trace.dims.symbol_count()) {}
+  explicit Marker(const Trace& trace) : trace_(trace), live_(trace.instrs.size()), dim_seen_(trace.dims.size()) {}
 
   std::vector<bool> run() {
     for (const Output& output : trace_.outputs) {
@@ -48,12 +48,9 @@ class Marker {
   }
 
   void mark(Dim dim) {
-    if (!dim) return;
-    for (const Symbol symbol : trace_.dims.symbols(dim)) {
-      if (symbol_seen_[symbol.index]) continue;
-      symbol_seen_[symbol.index] = true;
-      mark(trace_.dims.info(symbol).source.value);
-    }
+    if (!dim || dim_seen_[dim.index]) return;  // sums of hundreds of lengths stand in many types
+    dim_seen_[dim.index] = true;
+    for (const Symbol symbol : trace_.dims.new_symbols(dim, symbols_seen_)) mark(trace_.dims.info(symbol).source.value);
   }
 
   void mark(const Number& number) {
@@ -79,7 +76,8 @@ class Marker {
 
   const Trace& trace_;
   std::vector<bool> live_;
-  std::vector<bool> symbol_seen_;
+  std::vector<bool> symbols_seen_;
+  std::vector<bool> dim_seen_;
   std::vector<InstrId> work_;
 };
 

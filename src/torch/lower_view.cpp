@@ -360,11 +360,13 @@ void split_by_lengths(OpCall& call, Dim total, const std::vector<Dim>& lengths) 
   call.tape.guard_relation(Guard::Kind::equal, sum, total, true, "split sizes sum up to the axis");
   if (!call.tape.live() || lengths.size() < DimTable::kMaxTerms) return;
   Dim start = dims.constant(0);
+  std::vector<Dim> overhangs;
   for (const Dim length : lengths) {  // as the rule of a slice will ask: wide sums are equal only if they are made alike
     const Dim room = dims.canonical(dims.sub(total, start));
-    dims.assume_range(dims.sub(dims.canonical(length), room), {Range::kMin, 0});
+    overhangs.push_back(dims.sub(dims.canonical(length), room));
     start = dims.add(start, length);
   }
+  dims.assume_ranges(overhangs, {Range::kMin, 0});
 }
 
 }  // namespace

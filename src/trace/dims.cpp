@@ -10,12 +10,15 @@ namespace {
 
 uint64_t mix(uint64_t seed, uint64_t value) { return (seed ^ value) * 0x9e3779b97f4a7c15u + (seed >> 31); }
 
-uint64_t hash_poly(const Poly& p) {
+uint64_t hash_of(Terms p) {
   uint64_t seed = p.size();
-  for (const Term& term : p) {
-    seed = mix(seed, static_cast<uint64_t>(term.coefficient));
-    for (Var v : term.vars) seed = mix(seed, v);
-  }
+  for (const Term& term : p) seed = mix(mix(seed, static_cast<uint64_t>(term.coefficient)), term.monomial);
+  return seed;
+}
+
+uint64_t hash_of(std::span<const Var> factors) {
+  uint64_t seed = factors.size();
+  for (const Var v : factors) seed = mix(seed, v);
   return seed;
 }
 
@@ -60,7 +63,9 @@ int DimTable::Impl::compare_vars(Var a, Var b) const {
   return compare(x.b, y.b);
 }
 
-int DimTable::Impl::compare_monomials(const Factors& a, const Factors& b) const {
+int DimTable::Impl::compare_monomials(Monomial x, Monomial y) const {
+  if (x == y) return 0;
+  const std::span<const Var> a = monomials[x], b = monomials[y];
   if (a.size() != b.size()) return a.size() > b.size() ? -1 : 1;
   for (size_t i = 0; i < a.size(); ++i)
     if (int order = compare_vars(a[i], b[i])) return order;
@@ -70,9 +75,9 @@ int DimTable::Impl::compare_monomials(const Factors& a, const Factors& b) const 
 // Different ids have different structure, so the first difference decides and the recursion follows one path only.
 int DimTable::Impl::compare(Dim a, Dim b) const {
   if (a == b) return 0;
-  const Poly &p = poly(a), &q = poly(b);
+  const Terms p = poly(a), q = poly(b);
   for (size_t i = 0; i < std::min(p.size(), q.size()); ++i) {
-    if (int order = compare_monomials(p[i].vars, q[i].vars)) return order;
+    if (int order = compare_monomials(p[i].monomial, q[i].monomial)) return order;
     if (p[i].coefficient != q[i].coefficient) return p[i].coefficient < q[i].coefficient ? -1 : 1;
   }
   return p.size() < q.size() ? -1 : 1;
@@ -80,92 +85,123 @@ int DimTable::Impl::compare(Dim a, Dim b) const {
 
 // --- interning
 
-Dim DimTable::Impl::intern(Poly p) {
-  const uint64_t hash = hash_poly(p);
-  const auto [begin, end] = poly_index.equal_range(hash);
-  for (auto it = begin; it != end; ++it)
-    if (polys[it->second] == p) return Dim(it->second);
-  const auto index = static_cast<uint32_t>(polys.size());
-  polys.push_back(std::move(p));
-  poly_index.emplace(hash, index);
-  return Dim(index);
+Monomial DimTable::Impl::monomial(std::span<const Var> factors) {
+  const uint64_t hash = hash_of(factors);
+  const auto known = monomial_index.find(hash, [&](uint32_t i) { return std::ranges::equal(monomials[i], factors); });
+  if (known) return *known;
+  const Monomial made = monomials.push_back(factors);
+  monomial_index.insert(hash, made);
+  return made;
 }
 
-Dim DimTable::Impl::constant(int64_t value) { return value == 0 ? intern({}) : intern({Term{{}, value}}); }
+std::optional<Dim> DimTable::Impl::find(Terms p) const {
+  const auto known = poly_index.find(hash_of(p), [&](uint32_t i) { return std::ranges::equal(polys[i], p); });
+  return known ? std::optional(Dim(*known)) : std::nullopt;
+}
+
+Dim DimTable::Impl::intern(Terms p) {
+  const uint64_t hash = hash_of(p);
+  const auto known = poly_index.find(hash, [&](uint32_t i) { return std::ranges::equal(polys[i], p); });
+  if (known) return Dim(*known);
+  const uint32_t made = polys.push_back(p);
+  poly_index.insert(hash, made);
+  return Dim(made);
+}
+
+Dim DimTable::Impl::constant(int64_t value) { return value == 0 ? intern(Terms()) : intern(Term{0, value}); }
 
 Var DimTable::Impl::new_variable(Variable variable) {
   const auto index = static_cast<Var>(variables.size());
-  variable.self = intern({Term{{index}, 1}});
+  variable.self = intern(Term{monomial(std::span(&index, 1)), 1});
   variables.push_back(variable);
   return index;
 }
 
 Dim DimTable::Impl::atom(AtomOp op, Dim a, Dim b) {
   const uint64_t hash = mix(mix(static_cast<uint64_t>(op), a.index), b.index);
-  const auto [begin, end] = atom_index.equal_range(hash);
-  for (auto it = begin; it != end; ++it) {
-    const Variable& v = variables[it->second];
-    if (v.op == op && v.a == a && v.b == b) return of(it->second);
-  }
+  const auto known = atom_index.find(hash, [&](uint32_t i) {
+    const Variable& v = variables[i];
+    return v.op == op && v.a == a && v.b == b;
+  });
+  if (known) return of(*known);
   const Var index = new_variable(Variable{true, {}, op, a, b, {}});
   decidable_atoms += op < AtomOp::wide_add;
-  atom_index.emplace(hash, index);
+  atom_index.insert(hash, index);
   return of(index);
 }
 
 // --- polynomials
 
 Poly DimTable::Impl::normalise(Poly terms) const {
-  const auto before = [&](const Term& a, const Term& b) { return compare_monomials(a.vars, b.vars) < 0; };
+  const auto before = [&](const Term& a, const Term& b) { return compare_monomials(a.monomial, b.monomial) < 0; };
   if (!std::is_sorted(terms.begin(), terms.end(), before)) std::sort(terms.begin(), terms.end(), before);
   Poly result;
   result.reserve(terms.size());
-  for (Term& term : terms) {
-    if (!result.empty() && result.back().vars == term.vars)
+  for (const Term& term : terms) {
+    if (!result.empty() && result.back().monomial == term.monomial)
       result.back().coefficient = checked_add(result.back().coefficient, term.coefficient);
     else
-      result.push_back(std::move(term));
+      result.push_back(term);
   }
   std::erase_if(result, [](const Term& term) { return term.coefficient == 0; });
   return result;
 }
 
-Poly DimTable::Impl::scaled(const Poly& p, int64_t by) const {
+Poly DimTable::Impl::sum(Terms a, Terms b, int64_t sign) const {
+  Poly result;
+  result.reserve(a.size() + b.size());
+  auto x = a.begin(), y = b.begin();
+  while (x != a.end() && y != b.end()) {
+    const int order = compare_monomials(x->monomial, y->monomial);
+    Term term = order <= 0 ? *x++ : Term{y->monomial, 0};
+    if (order >= 0) term.coefficient = checked_add(term.coefficient, checked_mul(sign, y++->coefficient));
+    if (term.coefficient != 0) result.push_back(term);
+  }
+  result.insert(result.end(), x, a.end());
+  for (; y != b.end(); ++y) result.push_back({y->monomial, checked_mul(sign, y->coefficient)});
+  return result;
+}
+
+Poly DimTable::Impl::scaled(Terms p, int64_t by) const {
   if (by == 0) return {};
-  Poly result = p;
+  Poly result(p.begin(), p.end());
   for (Term& term : result) term.coefficient = checked_mul(term.coefficient, by);
   return result;
 }
 
-Term DimTable::Impl::term_product(const Term& a, const Term& b) const {
-  Term result{{}, checked_mul(a.coefficient, b.coefficient)};
-  result.vars.resize(a.vars.size() + b.vars.size());
-  std::merge(a.vars.begin(), a.vars.end(), b.vars.begin(), b.vars.end(), result.vars.begin(),
-             [&](Var x, Var y) { return compare_vars(x, y) < 0; });
-  return result;
+Term DimTable::Impl::term_product(const Term& a, const Term& b) {
+  const std::span<const Var> x = vars(a), y = vars(b);
+  Factors both;
+  both.resize(x.size() + y.size());
+  std::merge(x.begin(), x.end(), y.begin(), y.end(), both.begin(), [&](Var v, Var w) { return compare_vars(v, w) < 0; });
+  return {monomial(both), checked_mul(a.coefficient, b.coefficient)};
 }
 
-std::optional<Term> DimTable::Impl::term_quotient(const Term& a, const Term& b) const {
+std::optional<Term> DimTable::Impl::term_quotient(const Term& a, const Term& b) {
   if (a.coefficient % b.coefficient != 0 || (b.coefficient == -1 && a.coefficient == INT64_MIN)) return std::nullopt;
-  Term result{{}, a.coefficient / b.coefficient};
+  const std::span<const Var> divisor = vars(b);
+  Factors rest;
   size_t matched = 0;
-  for (Var v : a.vars) {
-    if (matched < b.vars.size() && b.vars[matched] == v) ++matched;
-    else result.vars.push_back(v);
+  for (Var v : vars(a)) {
+    if (matched < divisor.size() && divisor[matched] == v) ++matched;
+    else rest.push_back(v);
   }
-  if (matched != b.vars.size()) return std::nullopt;
-  return result;
+  if (matched != divisor.size()) return std::nullopt;
+  return Term{monomial(rest), a.coefficient / b.coefficient};
 }
 
 Dim DimTable::Impl::add(Dim a, Dim b) {
   if (compare(b, a) < 0) std::swap(a, b);  // so that a wide sum does not depend on the order of its operands
-  Poly terms;
-  terms.reserve(poly(a).size() + poly(b).size());
-  std::merge(poly(a).begin(), poly(a).end(), poly(b).begin(), poly(b).end(), std::back_inserter(terms),
-             [&](const Term& x, const Term& y) { return compare_monomials(x.vars, y.vars) < 0; });
-  work += terms.size();
-  Poly sum = normalise(std::move(terms));
-  return sum.size() > kMaxTerms ? atom(AtomOp::wide_add, a, b) : intern(std::move(sum));
+  work += poly(a).size() + poly(b).size();
+  const Poly both = sum(poly(a), poly(b), 1);
+  return both.size() > kMaxTerms ? atom(AtomOp::wide_add, a, b) : intern(both);
+}
+
+Dim DimTable::Impl::sub(Dim a, Dim b) {
+  if (a == b) return constant(0);
+  work += poly(a).size() + poly(b).size();
+  const Poly apart = sum(poly(a), poly(b), -1);
+  return apart.size() > kMaxTerms ? add(a, scale(b, -1)) : intern(apart);
 }
 
 Dim DimTable::Impl::scale(Dim a, int64_t by) {
@@ -177,15 +213,15 @@ Dim DimTable::Impl::mul(Dim a, Dim b) {
   if (const auto c = literal(a)) return scale(b, *c);
   if (const auto c = literal(b)) return scale(a, *c);
   if (compare(b, a) < 0) std::swap(a, b);
-  const Poly &p = poly(a), &q = poly(b);
-  const bool wide = p.size() * q.size() > 4 * kMaxTerms || p[0].vars.size() + q[0].vars.size() > kMaxDegree;
+  const Terms p = poly(a), q = poly(b);
+  const bool wide = p.size() * q.size() > 4 * kMaxTerms || vars(p[0]).size() + vars(q[0]).size() > kMaxDegree;
   if (wide) return atom(AtomOp::wide_mul, a, b);
   Poly terms;
   for (const Term& x : p)
     for (const Term& y : q) terms.push_back(term_product(x, y));
   work += terms.size();
   Poly product = normalise(std::move(terms));
-  return product.size() > kMaxTerms ? atom(AtomOp::wide_mul, a, b) : intern(std::move(product));
+  return product.size() > kMaxTerms ? atom(AtomOp::wide_mul, a, b) : intern(product);
 }
 
 Dim DimTable::Impl::min_or_max(AtomOp op, Dim a, Dim b) {
@@ -212,21 +248,21 @@ Dim DimTable::Impl::build(AtomOp op, Dim a, Dim b) {
 }
 
 std::optional<int64_t> DimTable::Impl::literal(Dim a) const {
-  const Poly& p = poly(a);
+  const Terms p = poly(a);
   if (p.empty()) return 0;
-  if (p.size() == 1 && p[0].vars.empty()) return p[0].coefficient;
+  if (p.size() == 1 && p[0].monomial == 0) return p[0].coefficient;
   return std::nullopt;
 }
 
 std::optional<Var> DimTable::Impl::lone_variable(Dim a) const {
-  const Poly& p = poly(a);
-  if (p.size() != 1 || p[0].coefficient != 1 || p[0].vars.size() != 1) return std::nullopt;
-  return p[0].vars[0];
+  const Terms p = poly(a);
+  if (p.size() != 1 || p[0].coefficient != 1 || vars(p[0]).size() != 1) return std::nullopt;
+  return vars(p[0])[0];
 }
 
 int64_t DimTable::Impl::constant_part(Dim a) const {
-  const Poly& p = poly(a);
-  return !p.empty() && p.back().vars.empty() ? p.back().coefficient : 0;
+  const Terms p = poly(a);
+  return !p.empty() && p.back().monomial == 0 ? p.back().coefficient : 0;
 }
 
 // --- the public face of the structural layer

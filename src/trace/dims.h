@@ -110,10 +110,15 @@ class DimTable {
   Truth divisible(Dim a, Dim b) const;   // a is a multiple of b
   Range range(Dim a) const;
   std::vector<Symbol> symbols(Dim a) const;  // ascending, without repetition
+  // Those that no expression asked with the same `seen` had, in any order: for those who want the symbols of many expressions. Sums
+  // share their parts, and what was walked once is not walked again.
+  std::vector<Symbol> new_symbols(Dim a, std::vector<bool>& seen) const;
 
   // --- facts (each is someone's guard: the table does not remember who asked)
   void assume_equal(Dim a, Dim b);
   void assume_range(Dim a, Range range);  // intersected with what is known; an empty range is a UserError
+  // Many at once: each is asked against what was known before all of them, so that they cost what their terms cost.
+  void assume_ranges(std::span<const Dim> dims, Range range);
   std::span<const DimFact> facts() const;
   void restore(const DimFact& fact);      // assumes it and lists it even if it is implied: for readers of text
 
@@ -132,11 +137,13 @@ class DimTable {
 
   // --- structure, for those who compile expressions (postfix program: push constant/symbol, then operators)
   struct Step {
-    enum class Op : uint8_t { constant, symbol, add, mul, floordiv, mod, min, max } op;
+    enum class Op : uint8_t { constant, symbol, dim, add, mul, floordiv, mod, min, max } op;
     int64_t constant = 0;
     Symbol symbol;
+    Dim dim;
   };
   std::vector<Step> steps(Dim a) const;
+  std::vector<Step> outer_steps(Dim a) const;  // the operands of atoms as `dim`: for those who compile each expression once
 
   size_t size() const;     // expressions made so far: ids are below it
   uint64_t work() const;   // terms visited since the start: what the tests of the cost bound count

@@ -10,12 +10,12 @@ namespace escapement {
 std::pair<Dim, Dim> DimTable::Impl::split_by_monomial(Dim a, const Term& divisor) {
   Poly quotient, rest;
   for (const Term& term : poly(a)) {
-    if (auto q = term_quotient(term, divisor)) quotient.push_back(std::move(*q));
+    if (auto q = term_quotient(term, divisor)) quotient.push_back(*q);
     else rest.push_back(term);
   }
   work += poly(a).size();
   const Dim whole = intern(normalise(std::move(quotient)));
-  return {whole, intern(std::move(rest))};
+  return {whole, intern(rest)};
 }
 
 // Long division by leading terms; graded order makes the leading term of a product the product of the leading terms.
@@ -23,14 +23,14 @@ std::optional<Dim> DimTable::Impl::exact_quotient(Dim a, Dim b) {
   Poly quotient;
   Dim rest = a;
   for (size_t step = 0; !poly(rest).empty(); ++step) {
-    if (step == kMaxTerms || poly(rest)[0].vars.size() < poly(b)[0].vars.size()) return std::nullopt;
+    if (step == kMaxTerms || vars(poly(rest)[0]).size() < vars(poly(b)[0]).size()) return std::nullopt;
     std::optional<Term> q = term_quotient(poly(rest)[0], poly(b)[0]);
     if (!q) return std::nullopt;
-    const Dim product = mul(intern({*q}), b);
+    const Dim product = mul(intern(*q), b);
     const Dim next = sub(rest, product);
-    if (!poly(next).empty() && compare_monomials(poly(next)[0].vars, poly(rest)[0].vars) <= 0) return std::nullopt;  // went wide
+    if (!poly(next).empty() && compare_monomials(poly(next)[0].monomial, poly(rest)[0].monomial) <= 0) return std::nullopt;  // went wide
     rest = next;
-    quotient.push_back(std::move(*q));
+    quotient.push_back(*q);
   }
   return intern(normalise(std::move(quotient)));
 }
@@ -61,15 +61,15 @@ Dim DimTable::Impl::mod(Dim a, Dim b) {
 namespace {
 
 // The greatest common divisor of c and all coefficients except the constant's.
-int64_t common_divisor(const Poly& p, int64_t c) {
+int64_t common_divisor(Terms p, int64_t c) {
   for (const Term& term : p)
-    if (!term.vars.empty()) c = std::gcd(c, term.coefficient);
+    if (term.monomial != 0) c = std::gcd(c, term.coefficient);
   return c;
 }
 
 // (g*x + k) -> x + floor(k/g)
-Poly divided(const Poly& p, int64_t g) {
-  Poly result = p;
+Poly divided(Terms p, int64_t g) {
+  Poly result(p.begin(), p.end());
   for (Term& term : result) term.coefficient = floor_divide(term.coefficient, g);
   std::erase_if(result, [](const Term& term) { return term.coefficient == 0; });
   return result;
@@ -81,7 +81,7 @@ Poly divided(const Poly& p, int64_t g) {
 // reduced below c, common factors are cancelled, and a division of a division becomes one.
 Dim DimTable::Impl::floordiv_constant(Dim a, int64_t c) {
   if (c == 1) return a;
-  const auto [quotient, rest] = split_by_monomial(a, Term{{}, c});
+  const auto [quotient, rest] = split_by_monomial(a, Term{0, c});
   if (const auto k = literal(rest)) return add(quotient, constant(floor_divide(*k, c)));
   if (poly(rest)[0].coefficient < 0) {  // floor(-x / c) == -floor((x + c - 1) / c)
     const Dim flipped = floordiv_constant(add(scale(rest, -1), constant(c - 1)), c);
@@ -111,15 +111,15 @@ Dim DimTable::Impl::mod_constant(Dim a, int64_t c) {
   Poly rest;
   for (const Term& term : poly(a)) {
     const int64_t coefficient = floor_modulo(term.coefficient, c);
-    if (coefficient != 0) rest.push_back(Term{term.vars, coefficient});
+    if (coefficient != 0) rest.push_back(Term{term.monomial, coefficient});
   }
   work += poly(a).size();
   for (const Term& term : rest) {
-    if (term.vars.size() != 1 || !variables[term.vars[0]].is_atom) continue;
-    const Variable v = variables[term.vars[0]];
+    if (vars(term).size() != 1 || !variables[vars(term)[0]].is_atom) continue;
+    const Variable v = variables[vars(term)[0]];
     const auto m = v.op == AtomOp::mod ? literal(v.b) : std::nullopt;
     if (!m || *m % c != 0) continue;
-    const Dim unwrapped = scale(sub(v.a, of(term.vars[0])), term.coefficient);
+    const Dim unwrapped = scale(sub(v.a, of(vars(term)[0])), term.coefficient);
     return mod_constant(add(intern(rest), unwrapped), c);
   }
   const Dim reduced = intern(rest);

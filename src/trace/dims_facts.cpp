@@ -5,6 +5,7 @@
 // occur in the right sides made later, so rewriting terminates.
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "trace/dims_impl.h"
 
@@ -43,35 +44,56 @@ Dim DimTable::Impl::canonical(Dim a) {
 
 Dim DimTable::Impl::rewrite(Dim a) {
   work += poly(a).size();
-  const bool changes = std::any_of(poly(a).begin(), poly(a).end(), [&](const Term& term) {
-    return std::any_of(term.vars.begin(), term.vars.end(), [&](Var v) { return rewrite_variable(v) != of(v); });
-  });
-  if (!changes) return a;  // unchanged wide sums must not be rebuilt in another shape
+  // Unchanged wide sums must not be rebuilt in another shape.
+  if (std::ranges::none_of(poly(a), [&](const Term& term) { return rewrites(term); })) return a;
   if (const auto sum = rewrite_terms(a)) return *sum;
   Dim result = constant(0);
-  for (const Term& term : poly(a)) {
-    Dim product = constant(term.coefficient);
-    for (Var v : term.vars) product = mul(product, rewrite_variable(v));
-    result = add(result, product);
-  }
+  for (const Term& term : poly(a)) result = add(result, rewrite_term(term));
   return result;
 }
 
 // All terms at once, where the sum stays within the cap: adding them one by one would sort the sum again for each. Empty where not.
 std::optional<Dim> DimTable::Impl::rewrite_terms(Dim a) {
-  Poly terms;
+  Poly kept, made;
   for (const Term& term : poly(a)) {
-    Dim product = constant(term.coefficient);
-    for (Var v : term.vars) product = mul(product, rewrite_variable(v));
-    terms.insert(terms.end(), poly(product).begin(), poly(product).end());
-    if (terms.size() > 4 * kMaxTerms) return std::nullopt;
+    if (!rewrites(term)) {
+      kept.push_back(term);
+      continue;
+    }
+    const Terms product = poly(rewrite_term(term));
+    made.insert(made.end(), product.begin(), product.end());
+    if (kept.size() + made.size() > 4 * kMaxTerms) return std::nullopt;
   }
-  Poly sum = normalise(std::move(terms));
-  if (sum.size() > kMaxTerms) return std::nullopt;
-  return intern(std::move(sum));
+  const Poly whole = sum(kept, normalise(std::move(made)), 1);
+  if (whole.size() > kMaxTerms) return std::nullopt;
+  return intern(whole);
+}
+
+Dim DimTable::Impl::rewrite_term(const Term& term) {
+  Dim product = constant(term.coefficient);
+  for (Var v : vars(term)) product = mul(product, rewrite_variable(v));
+  return product;
+}
+
+DimTable::Impl::Cached& DimTable::Impl::cached_variable(Var v) {
+  if (variable_cache.size() < variables.size()) variable_cache.resize(variables.size());
+  return variable_cache[v];
+}
+
+bool DimTable::Impl::rewrites(const Term& term) {
+  return std::ranges::any_of(vars(term), [&](Var v) { return rewrite_variable(v) != of(v); });
 }
 
 Dim DimTable::Impl::rewrite_variable(Var v) {
+  if (const Cached& known = cached_variable(v); known.canonical_epoch == epoch) return known.canonical;
+  const Dim result = rewrite_variable_now(v);
+  Cached& known = cached_variable(v);
+  known.canonical = result;
+  known.canonical_epoch = epoch;
+  return result;
+}
+
+Dim DimTable::Impl::rewrite_variable_now(Var v) {
   if (const auto found = solved.find(v); found != solved.end()) return canonical(found->second);
   const Variable variable = variables[v];
   if (!variable.is_atom) {
@@ -120,43 +142,41 @@ std::optional<Dim> DimTable::Impl::difference(Dim a, Dim b) {
 // --- forms known to be zero
 
 DimTable::Impl::Primitive DimTable::Impl::primitive(Dim a) {
-  Primitive result{a, 1, constant_part(a)};
-  Poly terms = poly(a);
-  if (result.constant != 0) terms.pop_back();
+  const int64_t constant = constant_part(a);
+  const Terms varying = poly(a).first(poly(a).size() - (constant != 0));
   int64_t content = 0;
-  for (const Term& term : terms) content = std::gcd(content, term.coefficient);
-  if (content > 0) {
-    result.factor = terms[0].coefficient < 0 ? -content : content;
-    for (Term& term : terms) term.coefficient /= result.factor;
-  }
-  result.dim = intern(std::move(terms));
-  return result;
+  for (const Term& term : varying) content = std::gcd(content, term.coefficient);
+  const int64_t factor = content == 0 ? 1 : varying[0].coefficient < 0 ? -content : content;
+  if (factor == 1) return {constant == 0 ? a : intern(varying), 1, constant};
+  Poly terms(varying.begin(), varying.end());
+  for (Term& term : terms) term.coefficient /= factor;
+  return {intern(terms), factor, constant};
 }
 
 // Content 1 and leading coefficient positive, the constant included: an expression and its multiples by a number, up to sign.
 Dim DimTable::Impl::without_content(Dim a) {
-  Poly terms = poly(a);
+  Poly terms(poly(a).begin(), poly(a).end());
   if (terms.empty()) return a;
   int64_t content = 0;
   for (const Term& term : terms) content = std::gcd(content, term.coefficient);
   if (terms[0].coefficient < 0) content = -content;
   for (Term& term : terms) term.coefficient /= content;
-  return intern(std::move(terms));
+  return intern(terms);
 }
 
 // Without the variables that every term has. If the result is zero then so is `a`; the other way round is not true.
 Dim DimTable::Impl::without_common_variables(Dim a) {
-  Poly terms = poly(a);
+  Poly terms(poly(a).begin(), poly(a).end());
   if (terms.empty()) return a;
-  Term shared{terms[0].vars, 1};
+  Term shared{terms[0].monomial, 1};
   for (const Term& term : terms) {
     Factors both;
-    std::set_intersection(shared.vars.begin(), shared.vars.end(), term.vars.begin(), term.vars.end(), std::back_inserter(both),
-                          [&](Var x, Var y) { return compare_vars(x, y) < 0; });
-    shared.vars = both;
+    std::ranges::set_intersection(vars(shared), vars(term), std::back_inserter(both),
+                                  [&](Var x, Var y) { return compare_vars(x, y) < 0; });
+    shared.monomial = monomial(both);
   }
   for (Term& term : terms) term = *term_quotient(term, shared);
-  return intern(std::move(terms));
+  return intern(terms);
 }
 
 bool DimTable::Impl::known_zero(Dim a) {
@@ -184,24 +204,25 @@ int DimTable::Impl::elimination_rank(Var v) const {
 }
 
 std::optional<Var> DimTable::Impl::solvable(Dim whole, Dim a, Dim b) {
-  std::optional<Var> best;
-  bool best_is_side = false;
+  using Key = std::tuple<bool, bool, int, Var>;
+  std::optional<Key> best;
   for (const Term& term : poly(whole)) {
-    if (term.vars.size() != 1 || (term.coefficient != 1 && term.coefficient != -1)) continue;
-    const Var v = term.vars[0];
-    const Dim rest = sub(whole, intern({term}));
+    if (vars(term).size() != 1 || (term.coefficient != 1 && term.coefficient != -1)) continue;
+    const Var v = vars(term)[0];
+    const Dim rest = sub(whole, intern(term));
     if (occurs(v, rest)) continue;
-    // `n == expression` is read as the definition of n rather than of something in the expression.
+    // `n == expression` is read as the definition of n rather than of something in the expression; but where the expression is too
+    // wide, n is the short name of the two: every question about n would touch all terms of the other.
+    const bool wide = variables[v].is_atom && variables[v].op == AtomOp::wide_add;
     const bool side = lone_variable(a) == v || lone_variable(b) == v;
-    const auto key = [&](Var x, bool is_side) { return std::tuple(is_side, elimination_rank(x), x); };
-    if (!best || key(v, side) > key(*best, best_is_side)) best = v, best_is_side = side;
+    best = std::max(best, std::optional(Key(wide, side, elimination_rank(v), v)));
   }
-  return best;
+  return best ? std::optional(std::get<Var>(*best)) : std::nullopt;
 }
 
 bool DimTable::Impl::occurs(Var v, Dim a) const {
   for (const Term& term : poly(a)) {
-    for (Var x : term.vars) {
+    for (Var x : vars(term)) {
       if (x == v) return true;
       const Variable& variable = variables[x];
       if (variable.is_atom && (occurs(v, variable.a) || occurs(v, variable.b))) return true;
@@ -219,7 +240,7 @@ void DimTable::Impl::learn_zero(Dim whole, Dim a, Dim b) {
   }
   int64_t coefficient = 0;
   for (const Term& term : poly(whole))
-    if (term.vars.size() == 1 && term.vars[0] == *v) coefficient = term.coefficient;
+    if (vars(term).size() == 1 && vars(term)[0] == *v) coefficient = term.coefficient;
   const Dim rest = sub(whole, scale(of(*v), coefficient));
   solve_for(*v, scale(rest, -coefficient));
 }
@@ -306,12 +327,27 @@ Truth DimTable::equal(Dim a, Dim b) const {
   return p.constant % p.factor != 0 ? Truth::no : Truth::unknown;  // 2*s0 + 1 is never 0
 }
 
+namespace {
+
+Truth positive(Range r) { return r.low > 0 ? Truth::yes : r.high <= 0 ? Truth::no : Truth::unknown; }
+
+}  // namespace
+
 Truth DimTable::less(Dim a, Dim b) const {
   const auto apart = impl_->difference(b, a);
   if (!apart) return Truth::unknown;
   if (impl_->known_zero(*apart)) return Truth::no;
-  const Range r = impl_->range(*apart);
-  return r.low > 0 ? Truth::yes : r.high <= 0 ? Truth::no : Truth::unknown;
+  const Truth known = positive(impl_->range(*apart));
+  return known != Truth::unknown ? known : impl_->less_as_written(a, b);
+}
+
+// The value is the same, but the bounds may say more: a sum of lengths is never negative, whatever short name stands for it now.
+Truth DimTable::Impl::less_as_written(Dim a, Dim b) {
+  try {
+    return positive(range(sub(b, a)));
+  } catch (const UserError&) {
+    return Truth::unknown;
+  }
 }
 
 Truth DimTable::less_equal(Dim a, Dim b) const {

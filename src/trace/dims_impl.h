@@ -14,6 +14,7 @@
 
 #include "support/error.h"
 #include "trace/dims.h"
+#include "trace/dims_store.h"
 
 namespace escapement {
 
@@ -29,7 +30,7 @@ struct Variable {
   Dim self;  // the variable as an expression
 };
 
-// The variables of a product, in place: polynomials of hundreds of terms are copied often, and hardly a product has three factors.
+// The variables of a product while it is made: ascending in variable order, with repetition.
 class Factors {
  public:
   using value_type = Var;
@@ -62,13 +63,17 @@ class Factors {
   Var data_[kMax];
 };
 
+// A product, interned: terms are copied and compared by the thousand, products are made seldom. 0: the empty one.
+using Monomial = uint32_t;
+
 struct Term {
-  Factors vars;  // ascending in variable order, with repetition; empty: the constant
+  Monomial monomial = 0;  // 0: the constant
   int64_t coefficient = 0;
   friend bool operator==(const Term&, const Term&) = default;
 };
 
 using Poly = std::vector<Term>;  // descending degree, then by variables; no zero coefficients; empty: 0
+using Terms = std::span<const Term>;
 
 // Arithmetic left 64 bits. Caught where a question may answer "unknown"; otherwise the user sees it.
 class DimOverflow : public UserError {
@@ -92,27 +97,34 @@ struct DimTable::Impl {
   std::vector<SymbolInfo> symbols;
   std::vector<Var> symbol_vars;
   std::array<uint32_t, 4> next_number{};
-  std::deque<Variable> variables;  // deques: references stay valid while expressions are made
-  std::deque<Poly> polys;          // by Dim
-  std::unordered_multimap<uint64_t, uint32_t> poly_index, atom_index;
+  std::deque<Variable> variables;  // a deque: references stay valid while expressions are made
+  Sequences<Var> monomials;
+  Sequences<Term> polys;           // by Dim
+  HashIndex monomial_index, poly_index, atom_index;
   uint64_t work = 0;
 
-  const Poly& poly(Dim a) const { return polys[a.index]; }
-  Dim intern(Poly p);
+  Impl() { monomial({}); }
+  Terms poly(Dim a) const { return polys[a.index]; }
+  std::span<const Var> vars(const Term& term) const { return monomials[term.monomial]; }
+  Monomial monomial(std::span<const Var> factors);
+  std::optional<Dim> find(Terms p) const;  // the expression, if it was made
+  Dim intern(Terms p);
+  Dim intern(const Term& term) { return intern(Terms(&term, 1)); }
   Dim constant(int64_t value);
   Dim of(Var v) const { return variables[v].self; }
   Var new_variable(Variable variable);
   Dim atom(AtomOp op, Dim a, Dim b);  // no simplification
   int compare_vars(Var a, Var b) const;
-  int compare_monomials(const Factors& a, const Factors& b) const;
+  int compare_monomials(Monomial a, Monomial b) const;
   int compare(Dim a, Dim b) const;    // a total order that depends on structure only
 
   Poly normalise(Poly terms) const;   // sorts and joins
-  Poly scaled(const Poly& p, int64_t by) const;
-  Term term_product(const Term& a, const Term& b) const;
-  std::optional<Term> term_quotient(const Term& a, const Term& b) const;
+  Poly sum(Terms a, Terms b, int64_t sign) const;  // a + sign * b
+  Poly scaled(Terms p, int64_t by) const;
+  Term term_product(const Term& a, const Term& b);
+  std::optional<Term> term_quotient(const Term& a, const Term& b);
   Dim add(Dim a, Dim b);
-  Dim sub(Dim a, Dim b) { return add(a, scale(b, -1)); }
+  Dim sub(Dim a, Dim b);
   Dim mul(Dim a, Dim b);
   Dim scale(Dim a, int64_t by);
   Dim min_or_max(AtomOp op, Dim a, Dim b);
@@ -146,6 +158,7 @@ struct DimTable::Impl {
     Range range;
   };
   std::vector<Cached> cache;  // by Dim
+  std::vector<Cached> variable_cache;  // by Var: what it is rewritten to, and its range
 
   struct Primitive {
     Dim dim;               // no constant part, content 1, leading coefficient positive
@@ -160,16 +173,23 @@ struct DimTable::Impl {
   Dim canonical(Dim a);
   Dim rewrite(Dim a);
   std::optional<Dim> rewrite_terms(Dim a);
+  Dim rewrite_term(const Term& term);
+  Cached& cached_variable(Var v);
+  bool rewrites(const Term& term);   // to something else
   Dim rewrite_variable(Var v);
+  Dim rewrite_variable_now(Var v);
   Dim decide_atom(Dim a);
   Range range(Dim canonical_dim);
   Range term_range(const Term& term);
   Range variable_range(Var v);
+  Range variable_range_now(Var v);
   Range atom_range(const Variable& v);
   Range simple_range(Dim a);
+  Range split_range(Dim a);
   int64_t lower_bound(Dim a, int depth);
   std::optional<int64_t> split_lower_bound(Dim a, size_t term, int depth);
   std::optional<Dim> difference(Dim a, Dim b);  // canonical a - b; empty on overflow
+  Truth less_as_written(Dim a, Dim b);
   bool known_zero(Dim canonical_dim);
   bool same(Dim a, Dim b);
   void add_bound(Dim canonical_dim, Range range);

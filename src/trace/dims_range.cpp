@@ -8,6 +8,7 @@ namespace escapement {
 namespace {
 
 constexpr int kSplitDepth = 2;
+constexpr size_t kSplitTerms = 6;  // wider sums are not split
 
 bool infinite(int64_t bound) { return bound == Range::kMin || bound == Range::kMax; }
 
@@ -47,6 +48,15 @@ Range interval_scale(Range a, int64_t by) { return interval_mul(a, {by, by}); }
 Range intersect(Range a, Range b) { return {std::max(a.low, b.low), std::min(a.high, b.high)}; }
 
 Range DimTable::Impl::variable_range(Var v) {
+  if (const Cached& known = cached_variable(v); known.range_epoch == range_epoch) return known.range;
+  const Range result = variable_range_now(v);
+  Cached& known = cached_variable(v);
+  known.range = result;
+  known.range_epoch = range_epoch;
+  return result;
+}
+
+Range DimTable::Impl::variable_range_now(Var v) {
   const Variable& variable = variables[v];
   Range result;
   if (!variable.is_atom) result = symbols[variable.symbol.index].range;
@@ -78,9 +88,9 @@ Range DimTable::Impl::atom_range(const Variable& v) {
 
 Range DimTable::Impl::term_range(const Term& term) {
   Range result{term.coefficient, term.coefficient};
-  for (Var v : term.vars) result = interval_mul(result, variable_range(v));
-  if (bounds.empty() || term.vars.size() < 2) return result;
-  const auto found = bounds.find(intern({Term{term.vars, 1}}));  // a bound on the product as a whole
+  for (Var v : vars(term)) result = interval_mul(result, variable_range(v));
+  if (bounds.empty() || vars(term).size() < 2) return result;
+  const auto found = bounds.find(intern(Term{term.monomial, 1}));  // a bound on the product as a whole
   return found == bounds.end() ? result : intersect(result, interval_scale(found->second, term.coefficient));
 }
 
@@ -100,9 +110,9 @@ Range DimTable::Impl::simple_range(Dim a) {
 // x - c + 1 and x. Where the atom may be either operand, the smaller bound counts.
 std::optional<int64_t> DimTable::Impl::split_lower_bound(Dim a, size_t index, int depth) {
   const Term term = poly(a)[index];
-  if (term.vars.size() != 1 || !variables[term.vars[0]].is_atom) return std::nullopt;
-  const Variable v = variables[term.vars[0]];
-  const Dim others = sub(a, intern({term}));
+  if (vars(term).size() != 1 || !variables[vars(term)[0]].is_atom) return std::nullopt;
+  const Variable v = variables[vars(term)[0]];
+  const Dim others = sub(a, intern(term));
   auto with = [&](Dim replacement, int64_t by) { return lower_bound(canonical(add(others, scale(replacement, by))), depth - 1); };
   const bool positive = term.coefficient > 0;
   if (v.op == AtomOp::min || v.op == AtomOp::max) {
@@ -116,7 +126,7 @@ std::optional<int64_t> DimTable::Impl::split_lower_bound(Dim a, size_t index, in
 
 int64_t DimTable::Impl::lower_bound(Dim a, int depth) {
   int64_t best = simple_range(a).low;
-  if (depth == 0 || poly(a).size() > 6) return best;
+  if (depth == 0 || poly(a).size() > kSplitTerms) return best;
   for (size_t i = 0; i < poly(a).size(); ++i) {
     try {
       if (const auto bound = split_lower_bound(a, i, depth)) best = std::max(best, *bound);
@@ -129,6 +139,13 @@ int64_t DimTable::Impl::lower_bound(Dim a, int depth) {
 Range DimTable::Impl::range(Dim a) {
   if (const auto c = literal(a)) return {*c, *c};
   if (const Cached& known = cached(a); known.range_epoch == range_epoch) return known.range;
+  const Range result = poly(a).size() > kSplitTerms ? simple_range(a) : split_range(a);
+  cached(a).range = result;
+  cached(a).range_epoch = range_epoch;
+  return result;
+}
+
+Range DimTable::Impl::split_range(Dim a) {
   Range result = simple_range(a);
   result.low = std::max(result.low, lower_bound(a, kSplitDepth));
   try {
@@ -136,8 +153,6 @@ Range DimTable::Impl::range(Dim a) {
     if (!infinite(negated)) result.high = std::min(result.high, -negated);
   } catch (const DimOverflow&) {
   }
-  cached(a).range = result;
-  cached(a).range_epoch = range_epoch;
   return result;
 }
 
@@ -180,6 +195,20 @@ void DimTable::assume_range(Dim a, Range r) {
   if (intersect(range(a), r) == range(a)) return;
   t.add_bound(t.canonical(a), r);
   t.facts.push_back(DimFact{DimFact::Kind::range, a, {}, r});
+}
+
+void DimTable::assume_ranges(std::span<const Dim> dims, Range r) {
+  Impl& t = *impl_;
+  const auto is_lone = [&](Dim a) { return t.lone_variable(a).has_value(); };
+  for (const Dim a : dims)
+    if (is_lone(a)) assume_range(a, r);  // may change canonical forms, so these come first
+  std::vector<std::pair<Dim, Dim>> news;  // as told, canonical
+  for (const Dim a : dims)
+    if (!is_lone(a) && intersect(range(a), r) != range(a)) news.emplace_back(a, t.canonical(a));
+  for (const auto& [told, canonical] : news) {
+    t.add_bound(canonical, r);
+    t.facts.push_back(DimFact{DimFact::Kind::range, told, {}, r});
+  }
 }
 
 Range DimTable::range(Dim a) const { return impl_->range(impl_->canonical(a)); }

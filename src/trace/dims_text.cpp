@@ -45,14 +45,14 @@ std::string DimTable::Impl::text_of_variable(Var v) const {
 std::string DimTable::Impl::text(const Term& term) const {
   const std::string digits = std::to_string(term.coefficient);
   const std::string magnitude = term.coefficient < 0 ? digits.substr(1) : digits;
-  if (term.vars.empty()) return magnitude;
-  const std::string product = join(term.vars, "*", [&](Var v) { return text_of_variable(v); });
+  if (term.monomial == 0) return magnitude;
+  const std::string product = join(vars(term), "*", [&](Var v) { return text_of_variable(v); });
   return magnitude == "1" ? product : magnitude + "*" + product;
 }
 
 // In normal order, except that a positive term comes first if there is one: "s1 - s0".
 std::string DimTable::Impl::text(Dim a) const {
-  const Poly& terms = poly(a);
+  const Terms terms = poly(a);
   if (terms.empty()) return "0";
   const auto positive = std::find_if(terms.begin(), terms.end(), [](const Term& term) { return term.coefficient > 0; });
   const size_t first = positive == terms.end() ? 0 : static_cast<size_t>(positive - terms.begin());
@@ -182,7 +182,7 @@ int64_t DimTable::Impl::value(Dim a, std::span<const int64_t> symbol_values, std
   int64_t sum = 0;
   for (const Term& term : poly(a)) {
     int64_t product = term.coefficient;
-    for (Var v : term.vars) product = checked_mul(product, value_of(v, symbol_values, atoms));
+    for (Var v : vars(term)) product = checked_mul(product, value_of(v, symbol_values, atoms));
     sum = checked_add(sum, product);
   }
   return sum;
@@ -213,7 +213,7 @@ std::optional<int64_t> DimTable::Impl::hint(Dim a) {
   try {
     for (const Term& term : poly(a)) {
       int64_t product = term.coefficient;
-      for (const Var v : term.vars) {
+      for (const Var v : vars(term)) {
         const auto factor = hint_of(v);
         if (!factor) sum.reset();
         else product = checked_mul(product, *factor);
@@ -231,24 +231,30 @@ std::optional<int64_t> DimTable::Impl::hint(Dim a) {
 std::optional<int64_t> DimTable::hint(Dim a) const { return impl_->hint(a); }
 
 std::vector<Symbol> DimTable::symbols(Dim a) const {
-  std::vector<Symbol> result;
-  std::vector<bool> seen(impl_->variables.size(), false);
+  std::vector<bool> seen;
+  std::vector<Symbol> found = new_symbols(a, seen);
+  if (!std::is_sorted(found.begin(), found.end())) std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::vector<Symbol> DimTable::new_symbols(Dim a, std::vector<bool>& seen) const {
+  seen.resize(impl_->variables.size(), false);
   std::vector<Dim> todo{a};
+  std::vector<Symbol> found;
   while (!todo.empty()) {
     const Dim dim = todo.back();
     todo.pop_back();
     for (const Term& term : impl_->poly(dim)) {
-      for (Var v : term.vars) {
+      for (Var v : impl_->vars(term)) {
         if (seen[v]) continue;
         seen[v] = true;
         const Variable& variable = impl_->variables[v];
         if (variable.is_atom) todo.insert(todo.end(), {variable.a, variable.b});
-        else result.push_back(variable.symbol);
+        else found.push_back(variable.symbol);
       }
     }
   }
-  std::sort(result.begin(), result.end());
-  return result;
+  return found;
 }
 
 // --- steps
@@ -270,21 +276,25 @@ Step::Op step_of(AtomOp op) {
 }
 
 template <class Impl>
-void append_steps(const Impl& impl, Dim a, std::vector<Step>& steps) {
-  auto push_constant = [&](int64_t value) { steps.push_back(Step{Step::Op::constant, value, {}}); };
-  auto apply = [&](Step::Op op) { steps.push_back(Step{op, 0, {}}); };
+void append_steps(const Impl& impl, Dim a, bool outer, std::vector<Step>& steps) {
+  auto push_constant = [&](int64_t value) { steps.push_back(Step{Step::Op::constant, value, {}, {}}); };
+  auto apply = [&](Step::Op op) { steps.push_back(Step{op, 0, {}, {}}); };
+  auto operand = [&](Dim dim) {
+    if (outer) steps.push_back(Step{Step::Op::dim, 0, {}, dim});
+    else append_steps(impl, dim, outer, steps);
+  };
   bool first_term = true;
   for (const Term& term : impl.poly(a)) {
     bool first_factor = true;
-    if (term.coefficient != 1 || term.vars.empty()) push_constant(term.coefficient), first_factor = false;
-    for (Var v : term.vars) {
+    if (term.coefficient != 1 || term.monomial == 0) push_constant(term.coefficient), first_factor = false;
+    for (Var v : impl.vars(term)) {
       const Variable& variable = impl.variables[v];
       if (variable.is_atom) {
-        append_steps(impl, variable.a, steps);
-        append_steps(impl, variable.b, steps);
+        operand(variable.a);
+        operand(variable.b);
         apply(step_of(variable.op));
       } else {
-        steps.push_back(Step{Step::Op::symbol, 0, variable.symbol});
+        steps.push_back(Step{Step::Op::symbol, 0, variable.symbol, {}});
       }
       if (!first_factor) apply(Step::Op::mul);
       first_factor = false;
@@ -299,7 +309,13 @@ void append_steps(const Impl& impl, Dim a, std::vector<Step>& steps) {
 
 std::vector<Step> DimTable::steps(Dim a) const {
   std::vector<Step> result;
-  append_steps(*impl_, a, result);
+  append_steps(*impl_, a, false, result);
+  return result;
+}
+
+std::vector<Step> DimTable::outer_steps(Dim a) const {
+  std::vector<Step> result;
+  append_steps(*impl_, a, true, result);
   return result;
 }
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <utility>
 
 #include "support/error.h"
 #include "trace/dims.h"
@@ -333,6 +334,112 @@ uint64_t work_with_symbols(size_t count) {
 TEST(Dims, FiveHundredSymbolsCostInProportion) {
   const uint64_t few = work_with_symbols(50), many = work_with_symbols(500);
   EXPECT_LT(many, few * 10 * 4) << few << " terms for 50 symbols, " << many << " for 500";
+}
+
+// What a split by lengths tells: no piece leaves the axis.
+uint64_t work_with_pieces(size_t count) {
+  DimTable dims;
+  const Dim total = make_symbols(dims, 1)[0];
+  const auto lengths = make_symbols(dims, count, SymbolKind::born);
+  Dim sum = dims.constant(0);
+  for (const Dim length : lengths) {
+    dims.assume_range(length, {0, Range::kMax});
+    sum = dims.add(sum, length);
+  }
+  dims.assume_equal(sum, total);
+  std::vector<Dim> overhangs;
+  Dim start = dims.constant(0);
+  for (const Dim length : lengths) {
+    overhangs.push_back(dims.sub(length, dims.canonical(dims.sub(total, start))));
+    start = dims.add(start, length);
+  }
+  dims.assume_ranges(overhangs, {Range::kMin, 0});
+  start = dims.constant(0);
+  for (const Dim length : lengths) {
+    EXPECT_EQ(dims.less_equal(length, dims.sub(total, start)), Truth::yes);
+    start = dims.add(start, length);
+  }
+  EXPECT_TRUE(dims.same(start, total));
+  return dims.work();
+}
+
+TEST(Dims, PiecesOfAnAxisCostInProportion) {
+  const uint64_t some = work_with_pieces(125), many = work_with_pieces(500);
+  EXPECT_LT(many, some * 4 * 2) << some << " terms for 125 pieces, " << many << " for 500";
+  EXPECT_LT(many, 500u * 64 * 60) << "terms for 500 pieces";
+}
+
+TEST(Dims, AWideSumIsSolvedForItsShortName) {
+  DimTable dims;
+  const Dim total = make_symbols(dims, 1)[0];
+  Dim sum = dims.constant(0);
+  Dim before_last = sum;
+  for (const Dim length : make_symbols(dims, 200, SymbolKind::born)) {
+    dims.assume_range(length, {0, Range::kMax});
+    before_last = std::exchange(sum, dims.add(sum, length));
+  }
+  dims.assume_equal(sum, total);
+  EXPECT_EQ(dims.less_equal(dims.constant(0), before_last), Truth::yes) << "as written: a sum of lengths";
+  EXPECT_EQ(dims.canonical(sum), total);
+  EXPECT_EQ(dims.canonical(total), total);
+  EXPECT_EQ(dims.as_symbol(sum), dims.as_symbol(total));
+}
+
+TEST(Dims, RangesAtOnceAreTheRangesOneByOne) {
+  DimTable one, all;
+  std::vector<Dim> told;
+  for (DimTable* dims : {&one, &all}) {
+    const auto s = make_symbols(*dims, 3);
+    told = {s[0], dims->sub(s[0], s[1]), dims->sub(dims->mul(s[1], s[2]), dims->constant(4)), dims->add(s[0], s[2])};
+  }
+  for (const Dim dim : told) one.assume_range(dim, {0, 7});
+  all.assume_ranges(told, {0, 7});
+  for (const Dim dim : told) EXPECT_EQ(one.range(dim), all.range(dim)) << one.to_string(dim);
+  EXPECT_EQ(one.facts().size(), all.facts().size());
+  EXPECT_THROW(all.assume_ranges(told, {8, 9}), UserError);
+}
+
+TEST(Dims, CopiesGoOnApart) {
+  DimTable first;
+  const auto s = make_symbols(first, 4);
+  Dim shared = first.constant(0);
+  for (const Dim dim : s) shared = first.add(shared, first.mul(dim, dim));
+  DimTable second = first;
+  const Dim in_first = first.add(shared, s[0]), in_second = second.mul(shared, s[0]);
+  EXPECT_EQ(in_first, in_second) << "each goes on from the same number";
+  EXPECT_EQ(first.to_string(in_first), "s0*s0 + s1*s1 + s2*s2 + s3*s3 + s0");
+  EXPECT_EQ(second.to_string(in_second), "s0*s0*s0 + s0*s1*s1 + s0*s2*s2 + s0*s3*s3");
+  first = second;
+  EXPECT_EQ(first.to_string(in_first), second.to_string(in_second));
+  EXPECT_EQ(first.add(shared, s[1]), second.add(shared, s[1]));
+  const DimTable moved = std::move(second);
+  EXPECT_EQ(moved.to_string(shared), "s0*s0 + s1*s1 + s2*s2 + s3*s3");
+}
+
+TEST(Dims, SymbolsAreWalkedOnce) {
+  DimTable dims;
+  const auto s = make_symbols(dims, 300);
+  std::vector<bool> seen;
+  Dim sum = dims.constant(0);
+  for (const Dim symbol : s) {
+    sum = dims.add(sum, symbol);
+    const std::vector<Symbol> fresh = dims.new_symbols(sum, seen);
+    ASSERT_EQ(fresh.size(), 1u);
+    EXPECT_EQ(dims.of(fresh[0]), symbol);
+  }
+  EXPECT_EQ(dims.symbols(sum).size(), 300u);
+  EXPECT_TRUE(dims.new_symbols(dims.floordiv(s[1], s[0]), seen).empty());
+}
+
+TEST(Dims, OuterStepsNameTheOperandsOfAtoms) {
+  DimTable dims;
+  const auto s = make_symbols(dims, 2);
+  const Dim inner = dims.add(s[0], s[1]), quotient = dims.floordiv(inner, dims.constant(5));
+  const auto steps = dims.outer_steps(quotient);
+  ASSERT_EQ(steps.size(), 3u);
+  EXPECT_EQ(steps[0].op, Op::dim);
+  EXPECT_EQ(steps[0].dim, inner);
+  EXPECT_EQ(steps[2].op, Op::floordiv);
 }
 
 TEST(Dims, WidthIsBounded) {

@@ -22,17 +22,32 @@ const std::vector<ValueId>& written_by(const LaunchPlan& plan, const Step& step)
   return nothing;
 }
 
-// The step after which a value's sizes or contents can be read; kNone if it is there from the start.
-uint32_t materialised_after(const LaunchPlan& plan, ValueId value) {
-  const ValueId root = plan.trace.type(value).root;
-  uint32_t by_root = kNone;
-  for (uint32_t step = 0; step < plan.steps.size(); ++step) {
-    const std::vector<ValueId>& writes = written_by(plan, plan.steps[step]);
-    if (contains(writes, value)) return step;
-    if (root && contains(writes, root)) by_root = step;
+// Which steps write a value: found once for all values, since hundreds of symbols ask.
+class Writers {
+ public:
+  explicit Writers(const LaunchPlan& plan)
+      : plan_(plan), first_(plan.trace.values.size(), kNone), last_(plan.trace.values.size(), kNone) {
+    for (uint32_t step = 0; step < plan.steps.size(); ++step)
+      for (const ValueId value : written_by(plan, plan.steps[step])) note(value, step);
   }
-  return by_root;
-}
+
+  // The step after which a value's sizes or contents can be read; kNone if it is there from the start.
+  uint32_t materialised_after(ValueId value) const {
+    if (first_[value.index] != kNone) return first_[value.index];
+    const ValueId root = plan_.trace.type(value).root;
+    return root ? last_[root.index] : kNone;
+  }
+
+ private:
+  void note(ValueId value, uint32_t step) {
+    if (!value) return;
+    first_[value.index] = std::min(first_[value.index], step);
+    last_[value.index] = step;
+  }
+
+  const LaunchPlan& plan_;
+  std::vector<uint32_t> first_, last_;
+};
 
 bool is_born(const Source& source) {
   return source.kind == Source::Kind::value_size || source.kind == Source::Kind::value_stride || source.kind == Source::Kind::item;
@@ -41,11 +56,12 @@ bool is_born(const Source& source) {
 }  // namespace
 
 std::vector<BornLevel> find_born_levels(const LaunchPlan& plan) {
+  const Writers writers(plan);
   std::map<uint32_t, BornLevel> by_step;
   for (uint32_t symbol = 0; symbol < plan.trace.dims.symbol_count(); ++symbol) {
     const Source& source = plan.trace.dims.info(Symbol(symbol)).source;
     if (!is_born(source) || !source.value || source.value.index >= plan.trace.values.size()) continue;
-    const uint32_t step = materialised_after(plan, source.value);
+    const uint32_t step = writers.materialised_after(source.value);
     if (step == kNone) continue;  // of an input: the caller binds it at entry
     if (plan.buffer_of[source.value.index] == kNone) continue;  // of dead code: nobody asks
     BornLevel& level = by_step[step];

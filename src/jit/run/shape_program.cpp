@@ -38,6 +38,7 @@ int64_t apply(Op op, int64_t a, int64_t b) {
     case Op::min: return std::min(a, b);
     case Op::max: return std::max(a, b);
     case Op::constant:
+    case Op::dim:
     case Op::symbol: break;  // never emitted: they are slots
   }
   return result;
@@ -66,7 +67,7 @@ Slot ShapeProgram::add_constant(int64_t value) {
 
 Slot ShapeProgram::emit(Op op, Slot a, Slot b) {
   if (commutes(op) && b < a) std::swap(a, b);
-  const auto [entry, added] = slot_of_code_.try_emplace({op, a, b}, 0);
+  const auto [entry, added] = slot_of_code_.try_emplace(Key{op, a, b}, 0);
   if (added) {
     entry->second = new_slot(std::max(levels_[a], levels_[b]));
     code_.push_back({op, a, b, entry->second});
@@ -77,9 +78,11 @@ Slot ShapeProgram::emit(Op op, Slot a, Slot b) {
 Slot ShapeProgram::add(Dim dim) {
   if (const auto known = slot_of_dim_.find(dim); known != slot_of_dim_.end()) return known->second;
   std::vector<Slot> stack;
-  for (const DimTable::Step& step : dims_->steps(dim)) {
+  for (const DimTable::Step& step : dims_->outer_steps(dim)) {
     if (step.op == Op::constant) {
       stack.push_back(add_constant(step.constant));
+    } else if (step.op == Op::dim) {
+      stack.push_back(add(step.dim));
     } else if (step.op == Op::symbol) {
       stack.push_back(step.symbol.index);
     } else {

@@ -7,9 +7,8 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <span>
-#include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "trace/dims.h"
@@ -54,9 +53,19 @@ class ShapeProgram {
   std::vector<std::pair<Slot, int64_t>> constants_;
   std::vector<Code> code_;             // after finish: ascending levels
   std::vector<uint32_t> begin_of_level_;
-  std::map<Dim, Slot> slot_of_dim_;
-  std::map<int64_t, Slot> slot_of_constant_;
-  std::map<std::tuple<Op, Slot, Slot>, Slot> slot_of_code_;
+  struct Key {
+    Op op;
+    Slot a, b;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  struct KeyHash {
+    size_t operator()(const Key& key) const {
+      return ((uint64_t{key.a} << 32 | key.b) ^ static_cast<uint64_t>(key.op) << 29) * 0x9e3779b97f4a7c15u >> 16;
+    }
+  };
+  std::unordered_map<Dim, Slot> slot_of_dim_;
+  std::unordered_map<int64_t, Slot> slot_of_constant_;
+  std::unordered_map<Key, Slot, KeyHash> slot_of_code_;  // sums of hundreds of lengths: a lookup for each term
 };
 
 }  // namespace escapement
