@@ -7,6 +7,7 @@ where nothing stands yet, so that importing this package changes nothing for any
 import functools
 import math
 import operator
+import weakref
 
 import torch
 import torch._ops
@@ -44,9 +45,13 @@ def enables_grad(gm):
                for graph in graphs(gm) for node in graph.graph.nodes)
 
 
-def prepare(gm):
-    """Makes every higher-order operator of the graph recordable. Returns the names of those which cannot be."""
+def prepare(gm, body_region):
+    """Makes every higher-order operator of the graph recordable. Returns the names of those which cannot be. `body_region` makes the
+    region of a graph that is the body of one."""
     complete_sym_node()
+    for body in flow_bodies(gm):
+        if body not in BODIES:
+            BODIES[body] = body_region(body)
     return sorted(name for name, operator in higher_order_operators(gm).items() if not make_recordable(operator))
 
 
@@ -62,8 +67,64 @@ def make_recordable(operator):
     return True
 
 
+# --- control flow. Each body is a region of its own, compiled once; which side runs, and how often, is decided at run time by one library
+# call of the outer program (flow.h). Under autocast, which the outer program replays by its casts alone, bodies are recorded in place.
+
+BODIES = weakref.WeakKeyDictionary()    # graph of a body -> its Region
+
+
+def flow_bodies(gm):
+    """The graphs that operators with kernels of FLOWS run, inner ones too."""
+    found = []
+    for graph in graphs(gm):
+        for node in graph.graph.nodes:
+            if node.op == "call_function" and isinstance(node.target, torch._ops.HigherOrderOperator) and node.target.name() in FLOWS:
+                names = [arg.target for arg in node.args if isinstance(arg, torch.fx.Node) and arg.op == "get_attr"]
+                found += [body for name in names if isinstance(body := graph.get_submodule(name), torch.fx.GraphModule)]
+    return found
+
+
+def flow(kind, bodies, leading, sliced, arguments):
+    """The results, or None: to be recorded in place."""
+    regions = tuple(BODIES.get(body) if isinstance(body, torch.fx.GraphModule) else None for body in bodies)
+    numbers = (int, torch.SymInt, torch.SymBool)
+    if None in regions or torch.is_autocast_enabled("cpu") or not all(isinstance(value, (torch.Tensor, *numbers)) for value in arguments):
+        return None
+    return core().flow(kind, regions, leading, sliced, tuple(arguments))
+
+
 def branch(predicate, true_fn, false_fn, operands=()):
-    return (true_fn if predicate else false_fn)(*operands)
+    results = flow("branch", (true_fn, false_fn), 0, 0, (predicate, *operands))
+    return (true_fn if predicate else false_fn)(*operands) if results is None else results
+
+
+def loop(condition, body, carried, additional=(), **settings):
+    results = flow("loop", (condition, body), len(carried), 0, (*carried, *additional))
+    if results is not None:
+        return tuple(result if isinstance(was, torch.Tensor) else result.item() for result, was in zip(results, carried))
+    values = tuple(value.clone() if isinstance(value, torch.Tensor) else value for value in carried)
+    while condition(*values, *additional):
+        values = tuple(body(*values, *additional))
+    return values
+
+
+def each(body, xs, others):
+    results = flow("map", (body,), len(xs), 0, (*xs, *others))
+    return torch._higher_order_ops.map.map_dense(body, xs, others) if results is None else results
+
+
+def scan(body, carried, xs, additional):
+    results = flow("scan", (body,), len(carried), len(xs), (*carried, *xs, *additional))
+    return scan_in_place(body, carried, xs, additional) if results is None else results
+
+
+def scan_in_place(body, carried, xs, additional):
+    steps = []
+    for step in range(xs[0].shape[0]):
+        results = body(*carried, *(x[step] for x in xs), *additional)
+        carried, stored = results[:len(carried)], results[len(carried):]
+        steps.append(stored)
+    return (*carried, *map(torch.stack, zip(*steps)))
 
 
 def body_of_checkpoint(body, *operands, **settings):
@@ -71,7 +132,8 @@ def body_of_checkpoint(body, *operands, **settings):
     return body(*operands)
 
 
-OWN_KERNELS = {"cond": branch, **dict.fromkeys(CHECKPOINTS, body_of_checkpoint)}
+FLOWS = {"cond": branch, "while_loop": loop, "map_impl": each, "scan": scan}
+OWN_KERNELS = {**FLOWS, **dict.fromkeys(CHECKPOINTS, body_of_checkpoint)}
 
 
 # --- methods that torch._C._SymNode lacks: each returns a node, and asks for a relation rather than a value
