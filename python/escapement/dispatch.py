@@ -7,11 +7,11 @@ where nothing stands yet, so that importing this package changes nothing for any
 import functools
 import math
 import operator
-import weakref
 
 import torch
 import torch._ops
 
+from .bodies import BODIES, Body, flow_bodies, graphs, is_pure
 from .core import core
 
 # The key the core records at. cond's own kernel rejects symbolic operands; to the recorder a branch is just a guarded read.
@@ -19,11 +19,6 @@ RECORDER_KEY = "DeferredInit"
 FUNCTIONS = ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "log2")
 # Run as Python in training these forget to restore the random state: gradients would be silently wrong.
 CHECKPOINTS = ("tag_activation_checkpoint", "wrap_activation_checkpoint")
-
-
-def graphs(gm):
-    """The graph and the bodies of its higher-order operators."""
-    return [module for module in gm.modules() if isinstance(module, torch.fx.GraphModule)]
 
 
 def higher_order_operators(gm):
@@ -49,9 +44,9 @@ def prepare(gm, body_region):
     """Makes every higher-order operator of the graph recordable. Returns the names of those which cannot be. `body_region` makes the
     region of a graph that is the body of one."""
     complete_sym_node()
-    for body in flow_bodies(gm):
+    for body in flow_bodies(gm, FLOWS):
         if body not in BODIES:
-            BODIES[body] = body_region(body)
+            BODIES[body] = Body(body_region(body), is_pure(body, FLOWS))
     return sorted(name for name, operator in higher_order_operators(gm).items() if not make_recordable(operator))
 
 
@@ -70,27 +65,13 @@ def make_recordable(operator):
 # --- control flow. Each body is a region of its own, compiled once; which side runs, and how often, is decided at run time by one library
 # call of the outer program (flow.h). Under autocast, which the outer program replays by its casts alone, bodies are recorded in place.
 
-BODIES = weakref.WeakKeyDictionary()    # graph of a body -> its Region
-
-
-def flow_bodies(gm):
-    """The graphs that operators with kernels of FLOWS run, inner ones too."""
-    found = []
-    for graph in graphs(gm):
-        for node in graph.graph.nodes:
-            if node.op == "call_function" and isinstance(node.target, torch._ops.HigherOrderOperator) and node.target.name() in FLOWS:
-                names = [arg.target for arg in node.args if isinstance(arg, torch.fx.Node) and arg.op == "get_attr"]
-                found += [body for name in names if isinstance(body := graph.get_submodule(name), torch.fx.GraphModule)]
-    return found
-
-
 def flow(kind, bodies, leading, sliced, arguments):
     """The results, or None: to be recorded in place."""
-    regions = tuple(BODIES.get(body) if isinstance(body, torch.fx.GraphModule) else None for body in bodies)
-    numbers = (int, torch.SymInt, torch.SymBool)
-    if None in regions or torch.is_autocast_enabled("cpu") or not all(isinstance(value, (torch.Tensor, *numbers)) for value in arguments):
+    known = [BODIES.get(body) if isinstance(body, torch.fx.GraphModule) else None for body in bodies]
+    kinds = (torch.Tensor, int, torch.SymInt, torch.SymBool)
+    if None in known or torch.is_autocast_enabled("cpu") or not all(isinstance(value, kinds) for value in arguments):
         return None
-    return core().flow(kind, regions, leading, sliced, tuple(arguments))
+    return core().flow(kind, tuple(body.region for body in known), leading, sliced, tuple(arguments), all(body.pure for body in known))
 
 
 def branch(predicate, true_fn, false_fn, operands=()):

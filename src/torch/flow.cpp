@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "support/error.h"
 #include "torch/lower.h"
 #include "torch/symnode.h"
 
@@ -79,6 +80,8 @@ std::vector<at::Tensor> Flow::run(std::span<const at::Tensor> tensors, std::span
   const Values boxed_tensors(tensors.begin(), tensors.end()), boxed_numbers(numbers.begin(), numbers.end());
   const Values arguments = in_order<c10::IValue>(boxed_tensors, boxed_numbers);
   const Values outputs = kind_ == Kind::branch ? branch(arguments) : kind_ == Kind::loop ? loop(arguments) : steps(arguments);
+  if (pure_ && (effects().writes_arguments || effects().other))
+    throw InternalError("the body of a higher-order operator has effects that its graph does not show");
   std::vector<at::Tensor> results;
   for (const c10::IValue& output : outputs) results.push_back(own(output, arguments, results));
   return results;
@@ -125,7 +128,7 @@ Values Flow::steps(const Values& arguments) const {
 BodyEffects Flow::effects() const {
   BodyEffects all{false, false};
   for (const auto& body : bodies_) {
-    const BodyEffects own = body->effects();
+    const BodyEffects own = body->effects().value_or(BodyEffects{!pure_, !pure_});
     all.writes_arguments |= own.writes_arguments;
     all.other |= own.other;
   }

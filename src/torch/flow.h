@@ -5,12 +5,14 @@
 //
 // whose arguments are those of the body in order, tensors and integers apart, and whose integer results are 0-d tensors.
 // Results are fresh memory, as torch demands of these operators: where a body hands back one of its arguments, that is copied.
-// What a body writes, and whether it draws random numbers, is asked of it after it has run; unknown counts as both.
+// What a body writes, and whether it draws random numbers, is asked of it after it has run. Of one that has not, the caller's `pure` says
+// that its graph does neither, which is checked once it has run (InternalError); unknown counts as both.
 #pragma once
 
 #include <ATen/core/ivalue.h>
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -31,7 +33,7 @@ class Body {
   using Values = std::vector<c10::IValue>;
   virtual ~Body() = default;
   virtual void call(const Values& arguments, Values& outputs) = 0;
-  virtual BodyEffects effects() const = 0;
+  virtual std::optional<BodyEffects> effects() const = 0;   // empty: it has never run
   // The sizes of each output as expressions of the arguments' (one list per argument: a tensor's sizes, or the integer), as the newest
   // version sees them; an empty Dim where there is no such expression. A guess: who uses it checks the results.
   virtual std::vector<std::vector<Dim>> output_sizes(DimTable& dims, std::span<const std::vector<Dim>> arguments) const = 0;
@@ -46,8 +48,8 @@ class Flow final : public torch::CustomClassHolder {
     map,      // body. Arguments: `leading` tensors to be sliced, others
     scan,     // body. Arguments: `leading` carried values, `sliced` tensors, others
   };
-  Flow(Kind kind, std::vector<std::shared_ptr<Body>> bodies, size_t leading, size_t sliced, std::vector<bool> is_tensor)
-      : kind_(kind), bodies_(std::move(bodies)), leading_(leading), sliced_(sliced), is_tensor_(std::move(is_tensor)) {}
+  Flow(Kind kind, std::vector<std::shared_ptr<Body>> bodies, size_t leading, size_t sliced, std::vector<bool> is_tensor, bool pure)
+      : kind_(kind), bodies_(std::move(bodies)), leading_(leading), sliced_(sliced), is_tensor_(std::move(is_tensor)), pure_(pure) {}
 
   std::vector<at::Tensor> run(std::span<const at::Tensor> tensors, std::span<const int64_t> numbers) const;
   BodyEffects effects() const;
@@ -67,6 +69,7 @@ class Flow final : public torch::CustomClassHolder {
   std::vector<std::shared_ptr<Body>> bodies_;
   size_t leading_, sliced_;
   std::vector<bool> is_tensor_;
+  bool pure_;
 };
 
 void install_flow();                         // registers the operator, once per process

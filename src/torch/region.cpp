@@ -291,9 +291,9 @@ void Region::note_effects(const Recording& recording) {
   effects_ = found;
 }
 
-BodyEffects Region::effects() const {
+std::optional<BodyEffects> Region::effects() const {
   const std::lock_guard lock(mutex_);
-  return effects_.value_or(BodyEffects());
+  return effects_;
 }
 
 std::vector<std::vector<Dim>> Region::output_sizes(DimTable& dims, std::span<const std::vector<Dim>> arguments) const {

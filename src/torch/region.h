@@ -52,7 +52,7 @@ class ESCAPEMENT_API Region : public Body {
   void set_location_hook(std::function<int()> hook, std::function<std::string(int)> text);
   void call(const Values& arguments, Values& outputs) override;
   // As the body of another program's higher-order operator.
-  BodyEffects effects() const override;
+  std::optional<BodyEffects> effects() const override;
   std::vector<std::vector<Dim>> output_sizes(DimTable& dims, std::span<const std::vector<Dim>> arguments) const override;
   std::string info() const;      // JSON: versions, kernels, calls, guards, symbols, timings, fallbacks
 

@@ -31,7 +31,8 @@ PyObject* flow(PyObject*, PyObject* args) {
   const char* kind;
   PyObject *bodies, *given;
   Py_ssize_t leading, sliced;
-  if (!PyArg_ParseTuple(args, "sO!nnO!", &kind, &PyTuple_Type, &bodies, &leading, &sliced, &PyTuple_Type, &given)) return nullptr;
+  int pure;
+  if (!PyArg_ParseTuple(args, "sO!nnO!p", &kind, &PyTuple_Type, &bodies, &leading, &sliced, &PyTuple_Type, &given, &pure)) return nullptr;
   try {
     std::vector<c10::IValue> arguments;
     std::vector<bool> is_tensor;
@@ -39,7 +40,8 @@ PyObject* flow(PyObject*, PyObject* args) {
       arguments.push_back(value_from_python(PyTuple_GET_ITEM(given, i)));
       is_tensor.push_back(arguments.back().isTensor());
     }
-    auto made = c10::make_intrusive<Flow>(kind_of(kind), bodies_of(bodies), static_cast<size_t>(leading), static_cast<size_t>(sliced), std::move(is_tensor));
+    auto made = c10::make_intrusive<Flow>(kind_of(kind), bodies_of(bodies), static_cast<size_t>(leading), static_cast<size_t>(sliced),
+                                          std::move(is_tensor), pure != 0);
     return to_tuple(call_flow(std::move(made), arguments));
   } catch (...) {
     set_python_error_from_current_exception();
