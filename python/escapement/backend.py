@@ -130,16 +130,31 @@ def eager(gm, training):
 
 
 def region(gm, meta_key, values, name, code, grad=False):
-    refused = dispatch.prepare(gm)
-    if refused:
-        raise GiveUp("higher_order_operator", ", ".join(refused))
     for graph in dispatch.graphs(gm):
         dynamo.materialise(graph)
+    refused = dispatch.prepare(gm, functools.partial(body_region, values=values, name=name, code=code))
+    if refused:
+        raise GiveUp("higher_order_operator", ", ".join(refused))
     placeholders = list(gm.graph.find_nodes(op="placeholder"))
     made = core().Region(gm.forward, bindings(placeholders, meta_key), values, name, grad)
     made.set_locator(Locator(gm, dynamo.line_table(gm)))
     LEDGER.note_region(code, made, dynamo.input_names(placeholders, meta_key), dynamo.current_version())
     return made
+
+
+def body_region(gm, values, name, code):
+    """The body of a higher-order operator: compiled by itself. Its graph does not say which of its inputs are integers; the calls do."""
+    names = [node.name for node in gm.graph.find_nodes(op="placeholder")]
+    made = core().Region(several(gm), [("int", number) for number in range(len(names))], values, f"{name} body", False)
+    made.set_locator(Locator(gm, dynamo.line_table(gm)))
+    LEDGER.note_region(code, made, names, dynamo.current_version())
+    return made
+
+
+def several(gm):
+    """The body's function; the condition of a loop returns its answer alone."""
+    answer = next(iter(gm.graph.find_nodes(op="output"))).args[0]
+    return gm.forward if isinstance(answer, (tuple, list)) else lambda *arguments: (gm.forward(*arguments),)
 
 
 escapement = Backend()

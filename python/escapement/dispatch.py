@@ -11,6 +11,7 @@ import operator
 import torch
 import torch._ops
 
+from .bodies import BODIES, Body, flow_bodies, graphs, is_pure
 from .core import core
 
 # The key the core records at. cond's own kernel rejects symbolic operands; to the recorder a branch is just a guarded read.
@@ -18,11 +19,6 @@ RECORDER_KEY = "DeferredInit"
 FUNCTIONS = ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "log2")
 # Run as Python in training these forget to restore the random state: gradients would be silently wrong.
 CHECKPOINTS = ("tag_activation_checkpoint", "wrap_activation_checkpoint")
-
-
-def graphs(gm):
-    """The graph and the bodies of its higher-order operators."""
-    return [module for module in gm.modules() if isinstance(module, torch.fx.GraphModule)]
 
 
 def higher_order_operators(gm):
@@ -44,9 +40,13 @@ def enables_grad(gm):
                for graph in graphs(gm) for node in graph.graph.nodes)
 
 
-def prepare(gm):
-    """Makes every higher-order operator of the graph recordable. Returns the names of those which cannot be."""
+def prepare(gm, body_region):
+    """Makes every higher-order operator of the graph recordable. Returns the names of those which cannot be. `body_region` makes the
+    region of a graph that is the body of one."""
     complete_sym_node()
+    for body in flow_bodies(gm, FLOWS):
+        if body not in BODIES:
+            BODIES[body] = Body(body_region(body), is_pure(body, FLOWS))
     return sorted(name for name, operator in higher_order_operators(gm).items() if not make_recordable(operator))
 
 
@@ -62,8 +62,50 @@ def make_recordable(operator):
     return True
 
 
+# --- control flow. Each body is a region of its own, compiled once; which side runs, and how often, is decided at run time by one library
+# call of the outer program (flow.h). Under autocast, which the outer program replays by its casts alone, bodies are recorded in place.
+
+def flow(kind, bodies, leading, sliced, arguments):
+    """The results, or None: to be recorded in place."""
+    known = [BODIES.get(body) if isinstance(body, torch.fx.GraphModule) else None for body in bodies]
+    kinds = (torch.Tensor, int, torch.SymInt, torch.SymBool)
+    if None in known or torch.is_autocast_enabled("cpu") or not all(isinstance(value, kinds) for value in arguments):
+        return None
+    return core().flow(kind, tuple(body.region for body in known), leading, sliced, tuple(arguments), all(body.pure for body in known))
+
+
 def branch(predicate, true_fn, false_fn, operands=()):
-    return (true_fn if predicate else false_fn)(*operands)
+    results = flow("branch", (true_fn, false_fn), 0, 0, (predicate, *operands))
+    return (true_fn if predicate else false_fn)(*operands) if results is None else results
+
+
+def loop(condition, body, carried, additional=(), **settings):
+    results = flow("loop", (condition, body), len(carried), 0, (*carried, *additional))
+    if results is not None:
+        return tuple(result if isinstance(was, torch.Tensor) else result.item() for result, was in zip(results, carried))
+    values = tuple(value.clone() if isinstance(value, torch.Tensor) else value for value in carried)
+    while condition(*values, *additional):
+        values = tuple(body(*values, *additional))
+    return values
+
+
+def each(body, xs, others):
+    results = flow("map", (body,), len(xs), 0, (*xs, *others))
+    return torch._higher_order_ops.map.map_dense(body, xs, others) if results is None else results
+
+
+def scan(body, carried, xs, additional):
+    results = flow("scan", (body,), len(carried), len(xs), (*carried, *xs, *additional))
+    return scan_in_place(body, carried, xs, additional) if results is None else results
+
+
+def scan_in_place(body, carried, xs, additional):
+    steps = []
+    for step in range(xs[0].shape[0]):
+        results = body(*carried, *(x[step] for x in xs), *additional)
+        carried, stored = results[:len(carried)], results[len(carried):]
+        steps.append(stored)
+    return (*carried, *map(torch.stack, zip(*steps)))
 
 
 def body_of_checkpoint(body, *operands, **settings):
@@ -71,7 +113,8 @@ def body_of_checkpoint(body, *operands, **settings):
     return body(*operands)
 
 
-OWN_KERNELS = {"cond": branch, **dict.fromkeys(CHECKPOINTS, body_of_checkpoint)}
+FLOWS = {"cond": branch, "while_loop": loop, "map_impl": each, "scan": scan}
+OWN_KERNELS = {**FLOWS, **dict.fromkeys(CHECKPOINTS, body_of_checkpoint)}
 
 
 # --- methods that torch._C._SymNode lacks: each returns a node, and asks for a relation rather than a value

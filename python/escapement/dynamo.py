@@ -154,6 +154,7 @@ def compile_frame(code, globals, locals, builtins, closure, compiler_fn, *rest, 
     # dynamic=False reaches us as this flag: the user does not want what the recipe does.
     if state["route"] != "recipe" or not torch._dynamo.config.automatic_dynamic_shapes or not is_ours(compiler_fn):
         return run()
+    keep_order()
     declared = steer_dims.declared(compiler_fn, code, locals)
     # Every torch.compile() of a function has versions of its own.
     key = id(compiler_fn), frame_key(locals, closure or (), code.co_freevars), *steer_dims.key(declared)
@@ -177,6 +178,16 @@ def compile_frame(code, globals, locals, builtins, closure, compiler_fn, *rest, 
     LEDGER.note(code, key, CompileContext.current_compile_id().frame_compile_id, graphs)
     write_artifact(code, graphs)
     return result
+
+
+@functools.cache
+def keep_order():
+    """Dynamo tries first the version that ran last, so which of two that fit would run depended on the calls before. From our first compile
+    on it tries them in the order in which they were made: for the whole process, since torch has one switch."""
+    switch = getattr(torch._C._dynamo.eval_frame, "_set_lru_cache", None)
+    if switch is None:
+        return log.warning("this torch cannot be told in which order to try versions: where two fit, the one that ran last runs")
+    switch(False)
 
 
 def one_graph(rest):

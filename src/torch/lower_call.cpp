@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "torch/flow.h"
 #include "torch/lower.h"
 #include "torch/wrapper.h"
 #include "trace/layout.h"
@@ -19,12 +20,13 @@ DeviceKind device_of(const at::Tensor& t) {
 bool agree(const DimTable& dims, const std::vector<Dim>& claimed, c10::IntArrayRef real) {
   if (claimed.size() != real.size()) return false;
   for (size_t i = 0; i < real.size(); ++i)
-    if (dims.hint(claimed[i]) != std::optional<int64_t>(real[i])) return false;
+    if (!claimed[i] || dims.hint(claimed[i]) != std::optional<int64_t>(real[i])) return false;
   return true;
 }
 
 std::vector<std::vector<Dim>> rule_sizes(OpCall& call) {
   if (call.plan.sizes) return call.plan.sizes->rule(call);
+  if (const Flow* flow = flow_of(call)) return flow_sizes(call, *flow);
   if (!call.plan.pointwise) return {};
   std::vector<Dim> sizes;
   for (const ValueId v : call.values)
@@ -46,12 +48,15 @@ class CallRecorder {
 
   void record() {
     CallArgs collected = call_args(call_.tape, *call_.plan.schema, call_.args, call_.values);
+    note_flow();
     rules_ = rule_sizes(call_);
+    // A claim that fails is a failed check: no call may claim anything whose work cannot be done again.
+    if (effects_.other || effects_.writes_arguments) rules_.clear();
     if (!rules_.empty() && rules_.size() < call_.reals.size()) rules_.resize(call_.reals.size());
     std::vector<TensorType> types;
     for (size_t i = 0; i < call_.reals.size(); ++i) types.push_back(result_type(i));
     const std::vector<uint32_t> writes = written_operands(collected);
-    const bool effect = !writes.empty() || call_.plan.random || call_.reals.empty();
+    const bool effect = !writes.empty() || call_.plan.random || call_.reals.empty() || effects_.other;
     const InstrId instr = call_.build.call(call_.plan.target, collected.operands, std::move(collected.args), std::move(types),
                                            writes, effect, call_.plan.random ? Reason::call_random : call_.why);
     call_.results = call_.tape.trace()[instr].results;
@@ -60,6 +65,13 @@ class CallRecorder {
   }
 
  private:
+  void note_flow() {
+    const Flow* flow = flow_of(call_);
+    if (!flow) return;
+    effects_ = flow->effects();
+    call_.why = Reason::call_flow;
+  }
+
   TensorType result_type(size_t i) {
     const at::Tensor& real = call_.reals[i];
     TensorType type;
@@ -79,7 +91,19 @@ class CallRecorder {
     if (const ValueId same = argument_with(real)) {
       if (agree(dims_, call_.type(same).sizes, real.sizes())) return call_.type(same).sizes;
     }
-    return fresh_dims(i, real.sizes(), false);
+    std::vector<Dim> sizes = fresh_dims(i, real.sizes(), false);
+    if (i < rules_.size() && rules_[i].size() == sizes.size()) keep_known(sizes, i);
+    return sizes;
+  }
+
+  // A rule may know some of the sizes.
+  void keep_known(std::vector<Dim>& sizes, size_t i) {
+    for (uint32_t d = 0; d < sizes.size(); ++d) {
+      const Dim claimed = rules_[i][d];
+      if (!claimed || dims_.hint(claimed) != std::optional<int64_t>(call_.reals[i].size(d))) continue;
+      sizes[d] = claimed;
+      std::erase_if(born_, [&](const Born& born) { return born.result == i && born.axis == d && !born.stride; });
+    }
   }
 
   std::vector<Dim> fresh_dims(size_t i, c10::IntArrayRef hints, bool stride) {
@@ -162,6 +186,7 @@ class CallRecorder {
         if (operand >= 0) out.push_back(static_cast<uint32_t>(operand));
     };
     for (const uint32_t arg : call_.plan.writes) add(arg);
+    if (effects_.writes_arguments) add(1);  // the tensors of a flow
     std::vector<std::string_view> hidden;
     if (writes_silently(call_.plan.base, hidden) && silent_write_applies())
       for (const std::string_view name : hidden)
@@ -198,6 +223,7 @@ class CallRecorder {
   DimTable& dims_;
   std::vector<std::vector<Dim>> rules_;
   std::vector<Born> born_;
+  BodyEffects effects_{false, false};        // of the bodies of a flow
   bool known_ = false;
 };
 

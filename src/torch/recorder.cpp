@@ -17,7 +17,7 @@ namespace escapement {
 struct Recorder::State {
   TapePtr tape;
   TapePtr outer;              // what this thread recorded before; restored by leave()
-  bool included_before = false;
+  bool included_before = false, excluded_before = false;
   bool entered = false;
 };
 
@@ -100,12 +100,16 @@ void Recorder::enter() {
   state_->included_before = c10::impl::tls_is_dispatch_key_included(kRecorderKey);
   set_current_tape(state_->tape);
   c10::impl::tls_set_dispatch_key_included(kRecorderKey, true);
+  // A program that a library call runs (flow.h) is recorded by itself, inside a call that the outer recording does not see.
+  state_->excluded_before = c10::impl::tls_is_dispatch_key_excluded(kRecorderKey);
+  c10::impl::tls_set_dispatch_key_excluded(kRecorderKey, false);
   state_->entered = true;
 }
 
 void Recorder::leave() {
   if (!state_->entered) return;
   c10::impl::tls_set_dispatch_key_included(kRecorderKey, state_->included_before);
+  c10::impl::tls_set_dispatch_key_excluded(kRecorderKey, state_->excluded_before);
   set_current_tape(std::move(state_->outer));
   state_->entered = false;
 }
@@ -123,7 +127,7 @@ Output output_of(Tape& tape, const c10::IValue& v) {
     out.dim = tape.dim_of(v.isSymInt() ? v.toSymInt() : c10::SymInt(v.toInt()));
   } else if (v.isBool() || v.isSymBool()) {
     out.kind = Output::Kind::boolean;
-    out.dim = tape.dims().constant(v.isBool() ? v.toBool() : v.toSymBool().guard_bool(__FILE__, __LINE__));
+    out.dim = tape.dim_of(v.isBool() ? c10::SymInt(v.toBool()) : truth_number(v.toSymBool()));
   } else if (!v.isNone() && !v.isTensor()) {
     if (v.isSymFloat()) v.toSymFloat().guard_float(__FILE__, __LINE__);
     tape.refuse(Reason::recorder_refused, "the program returns something that is no tensor, integer or boolean");

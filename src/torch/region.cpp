@@ -155,6 +155,7 @@ Region::Region(std::string name, Forward forward, std::vector<InputSpec> inputs,
     : name_(std::move(name)), forward_(std::move(forward)), inputs_(std::move(inputs)), options_(std::move(options)),
       versions_(std::make_shared<Versions>()), build_(std::make_shared<Build>()) {
   install_recorder();
+  install_flow();
 }
 
 Region::~Region() {
@@ -255,6 +256,7 @@ void Region::record(const Values& arguments, Values& outputs, std::shared_ptr<Tu
   turn->recorded = true;
   count(Stat::recordings);
   count(Stat::specialisations, static_cast<int64_t>(recording.specialised.size()));
+  note_effects(recording);
   if (recording.refused) return note_failure(*recording.refused, recording.refused_detail);
   Pinned pinned = pinned_values(arguments);
   if (options_.compile != "background") return build(std::move(recording), std::move(pinned), milliseconds);
@@ -291,6 +293,24 @@ Recording Region::run_recorded(const Values& arguments, Values& outputs) {
     for (std::string& text : recording.trace.locations) text = location_text_(std::atoi(text.c_str()));
   }
   return recording;
+}
+
+void Region::note_effects(const Recording& recording) {
+  BodyEffects found = recording.refused ? BodyEffects() : effects_of(recording.trace);
+  const std::lock_guard lock(mutex_);
+  if (effects_) found = {found.writes_arguments || effects_->writes_arguments, found.other || effects_->other};
+  effects_ = found;
+}
+
+std::optional<BodyEffects> Region::effects() const {
+  const std::lock_guard lock(mutex_);
+  return effects_;
+}
+
+std::vector<std::vector<Dim>> Region::output_sizes(DimTable& dims, std::span<const std::vector<Dim>> arguments) const {
+  const std::shared_ptr<const Versions> versions = std::atomic_load(&versions_);
+  if (versions->empty()) return {};
+  return translated_sizes(versions->back()->program.compiled().plan.trace, dims, arguments);
 }
 
 void Region::build(Recording recording, Pinned pinned, double record_milliseconds) {

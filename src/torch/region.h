@@ -12,12 +12,14 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "escapement/export.h"
 #include "support/options.h"
+#include "torch/flow.h"
 #include "torch/program.h"
 #include "torch/recorder.h"
 
@@ -38,17 +40,20 @@ struct InputSpec {
   bool parameter = false;
 };
 
-class ESCAPEMENT_API Region {
+class ESCAPEMENT_API Region : public Body {
  public:
-  using Values = std::vector<c10::IValue>;
+  using Values = Body::Values;
   // Runs the program on tensors, SymInts and other values; appends its outputs.
   using Forward = std::function<void(const Values& arguments, Values& outputs)>;
 
   Region(std::string name, Forward forward, std::vector<InputSpec> inputs, Options options);
-  ~Region();
+  ~Region() override;
 
   void set_location_hook(std::function<int()> hook, std::function<std::string(int)> text);
-  void call(const Values& arguments, Values& outputs);
+  void call(const Values& arguments, Values& outputs) override;
+  // As the body of another program's higher-order operator.
+  std::optional<BodyEffects> effects() const override;
+  std::vector<std::vector<Dim>> output_sizes(DimTable& dims, std::span<const std::vector<Dim>> arguments) const override;
   std::string info() const;      // JSON: versions, kernels, calls, guards, symbols, timings, fallbacks
 
  private:
@@ -63,6 +68,7 @@ class ESCAPEMENT_API Region {
   Recording run_recorded(const Values& arguments, Values& outputs);
   // Arguments by position that are numbers or truth values without a symbol: the trace holds what was seen.
   using Pinned = std::vector<std::pair<size_t, c10::IValue>>;
+  void note_effects(const Recording& recording);
   void build(Recording recording, Pinned pinned, double record_milliseconds);
   static Pinned pinned_values(const Values& arguments);
   static void compile_guards(const Versions& versions, const Version& hot);
@@ -84,6 +90,7 @@ class ESCAPEMENT_API Region {
   std::shared_ptr<const Versions> versions_;          // read with atomic_load
   std::map<Reason, int64_t> fallbacks_;
   std::vector<std::string> misses_;
+  std::optional<BodyEffects> effects_;                // of all recordings
   int recordings_ = 0;
   bool busy_ = false;                                 // somebody records, or code is being made in the background
   bool warned_ = false;

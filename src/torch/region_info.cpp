@@ -1,6 +1,8 @@
 // See region_info.h.
 #include "torch/region_info.h"
 
+#include <unordered_set>
+
 #include "guards/check.h"
 
 namespace escapement {
@@ -124,6 +126,80 @@ void write_program(Json& json, const Program& program) {
 
 std::string describe(const Miss& miss) {
   return miss.source + ": expected " + miss.expected + ", seen " + miss.seen;
+}
+
+BodyEffects effects_of(const Trace& trace) {
+  std::unordered_set<uint32_t> outside;
+  for (const Input& input : trace.inputs)
+    if (input.value) outside.insert(trace.type(input.value).storage.index);
+  BodyEffects found{false, false};
+  for (const Instr& instr : trace.instrs) {
+    found.other |= instr.effect && (instr.writes.empty() || instr.why == Reason::call_random);
+    for (const uint32_t operand : instr.writes) found.writes_arguments |= outside.contains(trace.type(instr.operands[operand]).storage.index);
+  }
+  return found;
+}
+
+namespace {
+
+// Expressions of one program's sizes in the table of another, which knows its arguments.
+class Translator {
+ public:
+  Translator(const Trace& from, DimTable& to, std::span<const std::vector<Dim>> arguments) : from_(from), to_(to), arguments_(arguments) {}
+
+  Dim translate(Dim dim) {
+    using Op = DimTable::Step::Op;
+    std::vector<Dim> stack;
+    for (const DimTable::Step& step : from_.dims.steps(dim)) {
+      if (step.op == Op::constant) stack.push_back(to_.constant(step.constant));
+      else if (step.op == Op::symbol) stack.push_back(symbol(step.symbol));
+      else apply(step.op, stack);
+      if (!stack.back()) return {};
+    }
+    return stack.back();
+  }
+
+ private:
+  Dim symbol(Symbol symbol) const {
+    const Source& source = from_.dims.info(symbol).source;
+    const bool size = source.kind == Source::Kind::input_size;
+    if ((!size && source.kind != Source::Kind::input_value) || source.input >= arguments_.size()) return {};
+    const std::vector<Dim>& argument = arguments_[source.input];
+    const uint32_t position = size ? source.dim : 0;
+    return position < argument.size() ? argument[position] : Dim();
+  }
+
+  void apply(DimTable::Step::Op op, std::vector<Dim>& stack) {
+    using Op = DimTable::Step::Op;
+    const Dim b = stack.back();
+    stack.pop_back();
+    Dim& a = stack.back();
+    switch (op) {
+      case Op::add: a = to_.add(a, b); break;
+      case Op::mul: a = to_.mul(a, b); break;
+      case Op::floordiv: a = to_.floordiv(a, b); break;
+      case Op::mod: a = to_.mod(a, b); break;
+      case Op::min: a = to_.min(a, b); break;
+      default: a = to_.max(a, b); break;
+    }
+  }
+
+  const Trace& from_;
+  DimTable& to_;
+  std::span<const std::vector<Dim>> arguments_;
+};
+
+}  // namespace
+
+std::vector<std::vector<Dim>> translated_sizes(const Trace& body, DimTable& dims, std::span<const std::vector<Dim>> arguments) {
+  Translator translator(body, dims, arguments);
+  std::vector<std::vector<Dim>> sizes;
+  for (const Output& output : body.outputs) {
+    sizes.emplace_back();
+    if (!output.value || body[output.value].kind == ValueKind::none) continue;
+    for (const Dim dim : body.type(output.value).sizes) sizes.back().push_back(translator.translate(dim));
+  }
+  return sizes;
 }
 
 bool checks_follow_effects(const LaunchPlan& plan) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "support/json.h"
+#include "torch/flow.h"
 #include "torch/program.h"
 
 namespace escapement {
@@ -14,5 +15,9 @@ std::string describe(const Miss& miss);
 
 // Whether a check of the plan stands behind a step that changes memory outside, or draws random numbers.
 bool checks_follow_effects(const LaunchPlan& plan);
+
+// Of a program that is the body of another one's operator (flow.h).
+BodyEffects effects_of(const Trace& trace);
+std::vector<std::vector<Dim>> translated_sizes(const Trace& body, DimTable& dims, std::span<const std::vector<Dim>> arguments);
 
 }  // namespace escapement

@@ -130,5 +130,8 @@ class Node final : public c10::SymNodeImpl {
 };
 
 c10::SymBool symbool(Tape& tape, BoolExprPtr expr);
+// The outcome as an expression of the sizes that is 1 or 0, without a guard; empty where there is none (a comparison of floats).
+Dim truth_dim(DimTable& dims, const BoolExpr& expr);
+c10::SymInt truth_number(const c10::SymBool& value);
 
 }  // namespace escapement

@@ -204,6 +204,46 @@ bool decide(Tape& tape, const BoolExpr& e, const std::string& because) {
   return e.hint;
 }
 
+namespace {
+
+// left < right, of integers: 1 or 0.
+Dim less_number(DimTable& dims, Dim left, Dim right) {
+  return dims.min(dims.constant(1), dims.max(dims.constant(0), dims.sub(right, left)));
+}
+
+Dim relation_number(DimTable& dims, const BoolExpr& e) {
+  const auto negated = [&](Dim truth) { return dims.sub(dims.constant(1), truth); };
+  const auto differ = [&] { return dims.max(less_number(dims, e.left, e.right), less_number(dims, e.right, e.left)); };
+  switch (e.relation) {
+    case Guard::Kind::equal: return negated(differ());
+    case Guard::Kind::not_equal: return differ();
+    case Guard::Kind::less: return less_number(dims, e.left, e.right);
+    case Guard::Kind::less_equal: return negated(less_number(dims, e.right, e.left));
+    case Guard::Kind::broadcast: break;
+  }
+  return {};
+}
+
+}  // namespace
+
+Dim truth_dim(DimTable& dims, const BoolExpr& e) {
+  if (e.kind == BKind::constant) return dims.constant(e.hint);
+  if (e.kind == BKind::relation) return relation_number(dims, e);
+  if (e.kind == BKind::floats) return {};
+  const Dim a = truth_dim(dims, *e.a), b = e.b ? truth_dim(dims, *e.b) : a;
+  if (!a || !b) return {};
+  if (e.kind == BKind::negation) return dims.sub(dims.constant(1), a);
+  return e.kind == BKind::both ? dims.min(a, b) : dims.max(a, b);
+}
+
+c10::SymInt truth_number(const c10::SymBool& value) {
+  if (!value.is_heap_allocated()) return static_cast<int64_t>(value.as_bool_unchecked());
+  Node* node = Node::of(value.toSymNodeImplUnowned());
+  const Dim truth = node && node->tape().live() ? truth_dim(node->tape().dims(), *node->bool_expr()) : Dim();
+  if (!truth) return static_cast<int64_t>(value.guard_bool(__FILE__, __LINE__));
+  return node->tape().symint(truth, node->bool_expr()->hint);
+}
+
 c10::SymBool symbool(Tape& tape, BoolExprPtr expr) {
   if (!tape.live() || expr->kind == BKind::constant) return c10::SymBool(expr->hint);
   c10::SymNode node = Node::boolean(tape.shared_from_this(), std::move(expr));

@@ -40,6 +40,8 @@ nb::list ops() {
 NB_MODULE(_C, m) {
   escapement::install_python_hooks();
   if (!escapement::add_region_type(m.ptr())) throw nb::python_error();
+  static PyMethodDef flow_method{"flow", escapement::flow, METH_VARARGS, "A higher-order operator; see flow.h."};
+  m.attr("flow") = nb::steal(PyCFunction_New(&flow_method, m.ptr()));
   m.def("option_table", &option_table, "Rows (name, type, default, choices, doc) of the option table.");
   m.def("stats", &stats, "Counters of this process, by name.");
   m.def("ops", &ops, "Rows (name, kind, tier, ATen name) of the op table.");

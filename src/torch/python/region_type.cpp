@@ -29,7 +29,7 @@ struct RegionObject {
 thread_local PyObject* current_arguments = nullptr;
 
 PyObject* argument_for(const c10::IValue& value, Py_ssize_t i) {
-  if (value.isTensor() || value.isSymInt()) return value_to_python(value);
+  if (value.isTensor() || value.isSymInt() || value.isInt()) return value_to_python(value);
   return Py_NewRef(PyTuple_GET_ITEM(current_arguments, i));
 }
 
@@ -223,6 +223,18 @@ PyType_Spec kSpec = {"escapement._C.Region", sizeof(RegionObject), 0,
                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, kSlots};
 
 }  // namespace
+
+std::shared_ptr<Body> body_of(PyObject* object) {
+  if (Py_TYPE(object)->tp_new != new_region) return nullptr;
+  Py_INCREF(object);
+  // The last owner may be a program that dies in another thread.
+  return {reinterpret_cast<RegionObject*>(object)->region, [object](Body*) {
+            if (!Py_IsInitialized()) return;
+            const PyGILState_STATE state = PyGILState_Ensure();
+            Py_DECREF(object);
+            PyGILState_Release(state);
+          }};
+}
 
 bool add_region_type(PyObject* module) {
   PyObject* type = PyType_FromSpec(&kSpec);
