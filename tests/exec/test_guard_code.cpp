@@ -73,7 +73,7 @@ TEST_P(GuardCodeTest, AnswersAsTheInterpreter) {
     ASSERT_EQ(program.holds(other.data()), expected) << program.to_string();
     yes += expected;
     for (const Slot slot : program.kept()) {
-      if (expected) ASSERT_EQ(other[slot], table[slot]) << "t" << slot << " of\n" << program.to_string();
+      if (expected) { ASSERT_EQ(other[slot], table[slot]) << "t" << slot << " of\n" << program.to_string(); }
     }
   }
   RecordProperty("yes", yes);

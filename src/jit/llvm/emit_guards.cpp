@@ -85,7 +85,8 @@ class GuardEmitter {
       case Op::min: return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, a, b);
       case Op::max: return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, a, b);
       case Op::constant:
-      case Op::symbol: break;
+      case Op::symbol:
+    case Op::dim: break;
     }
     throw InternalError("a guard program has an instruction without an operation");
   }

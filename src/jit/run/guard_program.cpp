@@ -20,7 +20,8 @@ std::string_view name_of(Op op) {
     case Op::min: return "min";
     case Op::max: return "max";
     case Op::constant:
-    case Op::symbol: break;
+    case Op::symbol:
+    case Op::dim: break;
   }
   return "?";
 }
