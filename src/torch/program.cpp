@@ -11,6 +11,7 @@
 #include "jit/run/context_pool.h"
 #include "jit/run/plan_compiler.h"
 #include "support/error.h"
+#include "support/events.h"
 #include "support/options.h"
 #include "torch/calls.h"
 #include "torch/parallel.h"
@@ -112,6 +113,8 @@ Program::Impl::Impl(std::shared_ptr<const Compiled> given, Recording&& recording
     : compiled(std::move(given)), host_objects(std::move(recording.host_objects)),
       entry(compiled->plan, std::move(recording.captured), options.drop_guard),
       executable(compiled->plan, compiled->code, torch_parallel_host(), options.threads) {
+  const auto entry_relations = static_cast<uint32_t>(entry.relations().size());
+  if (options.drop_guard > entry_relations && executable.leave_out_check(options.drop_guard - entry_relations)) count(Stat::dropped_guards);
   TensorRecipes recipes(plan(), executable);
   call_of_step.assign(plan().steps.size(), 0);
   for (uint32_t step = 0; step < plan().steps.size(); ++step) {
