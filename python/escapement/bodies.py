@@ -11,7 +11,8 @@ import weakref
 import torch
 
 IMPURE = ("rand", "dropout", "bernoulli", "multinomial", "normal", "poisson", "exponential", "geometric", "cauchy", "rrelu", "gumbel",
-          "fractional", "batch_norm", "instance_norm", "attention", "lstm", "gru", "rnn", "embedding", "seed", "generator", "setitem", "set_")
+          "fractional", "batch_norm", "instance_norm", "attention", "lstm", "gru", "rnn", "embedding", "seed", "generator", "setitem",
+          "set_")
 
 
 class Body(typing.NamedTuple):

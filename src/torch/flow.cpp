@@ -20,7 +20,7 @@ using Values = Flow::Values;
 bool truth_of(const c10::IValue& value) {
   if (!value.isTensor()) return value.isBool() ? value.toBool() : value.toInt() != 0;
   const at::Tensor& tensor = value.toTensor();
-  TORCH_CHECK(tensor.numel() == 1, "a condition must be a boolean scalar tensor or a boolean, got a tensor of ", tensor.numel(), " elements");
+  TORCH_CHECK(tensor.numel() == 1, "a condition must be a boolean scalar tensor or a boolean, got ", tensor.numel(), " elements");
   return tensor.item().toBool();
 }
 
@@ -34,7 +34,7 @@ at::Tensor own(const c10::IValue& value, const Values& arguments, std::span<cons
   if (value.isInt()) return at::scalar_tensor(value.toInt(), at::kLong);
   if (!value.isTensor() || !value.toTensor().defined()) return {};
   const at::Tensor& tensor = value.toTensor();
-  bool shared = std::any_of(arguments.begin(), arguments.end(), [&](const c10::IValue& argument) { return shares_memory(tensor, argument); });
+  bool shared = std::any_of(arguments.begin(), arguments.end(), [&](const c10::IValue& other) { return shares_memory(tensor, other); });
   for (const at::Tensor& other : earlier) shared = shared || shares_memory(tensor, other);
   return shared ? tensor.clone() : tensor;
 }
@@ -49,7 +49,8 @@ void store(at::Tensor& all, const c10::IValue& value, int64_t step, int64_t coun
     all = at::empty(sizes, one.options().memory_format(at::MemoryFormat::Contiguous));
   }
   TORCH_CHECK(all.sizes().slice(1) == one.sizes() && all.scalar_type() == one.scalar_type(),
-              "stack expects each tensor to be equal size, but got ", all.sizes().slice(1), " at entry 0 and ", one.sizes(), " at entry ", step);
+              "stack expects each tensor to be equal size, but got ", all.sizes().slice(1), " at entry 0 and ", one.sizes(),
+              " at entry ", step);
   all.select(0, step).copy_(one);
 }
 

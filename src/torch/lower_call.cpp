@@ -50,8 +50,8 @@ class CallRecorder {
     CallArgs collected = call_args(call_.tape, *call_.plan.schema, call_.args, call_.values);
     note_flow();
     rules_ = rule_sizes(call_);
-    // A claim that fails is a failed check: no call may claim anything whose work cannot be done again.
-    if (effects_.other || effects_.writes_arguments) rules_.clear();
+    // A claim that fails is a failed check, and then all is done again: nothing may be claimed of a flow with effects, or behind one.
+    if (flow_of(call_) && (effects_.other || effects_.writes_arguments || effect_before())) rules_.clear();
     if (!rules_.empty() && rules_.size() < call_.reals.size()) rules_.resize(call_.reals.size());
     std::vector<TensorType> types;
     for (size_t i = 0; i < call_.reals.size(); ++i) types.push_back(result_type(i));
@@ -70,6 +70,11 @@ class CallRecorder {
     if (!flow) return;
     effects_ = flow->effects();
     call_.why = Reason::call_flow;
+  }
+
+  bool effect_before() const {
+    const auto& instrs = call_.tape.trace().instrs;
+    return std::any_of(instrs.begin(), instrs.end(), [](const Instr& instr) { return instr.effect || !instr.writes.empty(); });
   }
 
   TensorType result_type(size_t i) {

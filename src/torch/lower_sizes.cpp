@@ -21,6 +21,12 @@ Sizes as_first(OpCall& call) {
   return {};
 }
 
+// As many rows as there are elements that are not 0, one column for each axis.
+Sizes found_elements(OpCall& call) {
+  const ValueId x = call.value_at(0);
+  return x ? Sizes{{Dim(), call.table().constant(call.rank(x))}} : Sizes{};
+}
+
 // ... of the argument after the gradient: x.
 Sizes as_second(OpCall& call) {
   int seen = 0;
@@ -194,6 +200,7 @@ Sizes attention_backward(OpCall& call) {
 constexpr ResultLayout fixed = ResultLayout::contiguous, free = ResultLayout::of_operands;
 
 constexpr SizeRuleRow kRules[] = {
+    {"nonzero", found_elements, free},
     // the sizes of the argument
     {"sort", as_first, free}, {"cumsum", as_first, free}, {"cumprod", as_first, free}, {"flip", as_first, free},
     {"roll", as_first, free}, {"dropout", as_first, free}, {"native_dropout", as_first, free}, {"bernoulli", as_first, free},

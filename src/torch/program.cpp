@@ -113,6 +113,8 @@ Program::Impl::Impl(std::shared_ptr<const Compiled> given, Recording&& recording
     : compiled(std::move(given)), host_objects(std::move(recording.host_objects)),
       entry(compiled->plan, std::move(recording.captured), options.drop_guard),
       executable(compiled->plan, compiled->code, torch_parallel_host(), options.threads, options.hot_launches) {
+  const auto entry_relations = static_cast<uint32_t>(entry.relations().size());
+  if (options.drop_guard > entry_relations && executable.leave_out_check(options.drop_guard - entry_relations)) count(Stat::dropped_guards);
   TensorRecipes recipes(plan(), executable);
   call_of_step.assign(plan().steps.size(), 0);
   for (uint32_t step = 0; step < plan().steps.size(); ++step) {
@@ -253,8 +255,8 @@ Program::Outcome Program::Impl::Call::run(std::span<const Argument> arguments, s
 
 Program::Program(std::shared_ptr<const Compiled> compiled, Recording&& recording)
     : Program(std::move(compiled), std::move(recording),
-              {default_options().pack_weights, static_cast<int>(default_options().threads), default_options().hot_launches,
-               static_cast<uint32_t>(default_options().drop_guard)}) {}
+              {default_options().pack_weights, static_cast<int>(default_options().threads),
+               static_cast<uint32_t>(default_options().drop_guard), default_options().hot_launches}) {}
 Program::Program(std::shared_ptr<const Compiled> compiled, Recording&& recording, ProgramOptions options)
     : impl_(std::make_unique<Impl>(std::move(compiled), std::move(recording), options)) {}
 Program::~Program() = default;

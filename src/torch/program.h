@@ -32,8 +32,8 @@ struct Miss {
 struct ProgramOptions {
   bool pack_weights = true;
   int threads = 0;                     // 0: as many as torch uses
-  int64_t hot_launches = 0;            // after which a kernel gets code for sizes that come often; 0: never
   uint32_t drop_guard = 0;             // for tests: see EntryChecks
+  int64_t hot_launches = 0;            // after which a kernel gets code for sizes that come often; 0: never
 };
 
 class ESCAPEMENT_API Program {

@@ -320,7 +320,8 @@ void Region::build(Recording recording, Pinned pinned, double record_millisecond
     count(Stat::compile_nanoseconds, static_cast<int64_t>(milliseconds_since(start) * 1e6));
     if (checks_follow_effects(compiled->plan)) return note_failure(Reason::data_dependent_guard, "");
     const size_t ops = recording.ops;
-    const ProgramOptions choices{options_.pack_weights, static_cast<int>(options_.threads), options_.hot_launches, static_cast<uint32_t>(options_.drop_guard)};
+    const ProgramOptions choices{options_.pack_weights, static_cast<int>(options_.threads), static_cast<uint32_t>(options_.drop_guard),
+                                 options_.hot_launches};
     publish(std::shared_ptr<const Version>(
         new Version{Program(std::move(compiled), std::move(recording), choices), record_milliseconds, ops, std::move(pinned), {}}));
   } catch (const InternalError& error) {

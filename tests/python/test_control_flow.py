@@ -197,6 +197,21 @@ def test_a_body_that_writes_what_it_closes_over():
     torch.testing.assert_close(results[1], results[0])
 
 
+def test_behind_a_write():
+    def program(x, y):
+        y.add_(1)
+        return torch.cond(y.sum() > 0, lambda a: a * 2, lambda a: a - 1, (x,))
+
+    compiled = torch.compile(program, backend="escapement")
+    with torch.no_grad():
+        for length in LENGTHS:
+            for sign in (1, -9):
+                ours, eager = torch.full((3,), float(sign)), torch.full((3,), float(sign))
+                torch.testing.assert_close(compiled(rows(length), ours), program(rows(length), eager))
+                assert torch.equal(ours, eager)
+    assert all(info["recordings"] == 1 and not info["fallbacks"] for info in regions())
+
+
 def test_under_autocast_bodies_are_recorded_in_place():
     def program(x, w):
         with torch.autocast("cpu", torch.bfloat16):

@@ -115,7 +115,8 @@ def test_a_branch_on_a_value_is_a_graph_break_with_its_line():
 def test_a_fallback_is_named():
     def body(x, y):
         y.add_(1)
-        return torch.cond(y.sum() > 0, lambda a: a * 2, lambda a: a - 1, (x,))
+        with torch.autocast("cpu", torch.bfloat16):     # which has the sides recorded in place
+            return torch.cond(y.sum() > 0, lambda a: a * 2, lambda a: a - 1, (x,))
 
     report = explain(body, torch.ones(3), torch.ones(3))
     assert some(report, "fallback: data_dependent_guard")

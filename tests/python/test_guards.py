@@ -1,6 +1,7 @@
 """Soundness of the entry checks, from both sides. What they accept gives eager's result, for random programs at shapes, layouts and types
 far from the recorded ones, with one recording. And each of them is needed: leaving out any one relation of a version (the option
-drop_guard, which counts itself) makes some call wrong. A relation that no call needs would only cost recordings."""
+drop_guard, which counts itself) makes some call wrong. The same of the checks inside, of what is born while the program runs. A relation that
+no call needs would only cost recordings."""
 
 import functools
 import random
@@ -164,6 +165,53 @@ def integer_case():
     return lambda x, n: [x * n], [("tensor", []), ("int", 7)], (make(), 3), others
 
 
+# --- checks inside: of sizes and values that are born while the program runs
+
+def found_size_case():
+    """As many elements are found as `y` has: a check after nonzero()."""
+    def adds(x, y):
+        return [x.nonzero()[:, 0] + y]
+
+    return adds, [("tensor", [])] * 2, (numbers(5), numbers(5)), [(torch.tensor([1.0, 0, 2, 0, 3]), numbers(5)), (numbers(3), numbers(6))]
+
+
+def found_branch_case():
+    def branches(x):
+        found = x.nonzero()[:, 0]
+        return [found * 2 if found.shape[0] > 2 else found + 7]
+
+    return branches, [("tensor", [])], (numbers(5),), [(torch.tensor([1.0, 0, 0]),), (torch.zeros(4),)]
+
+
+def value_branch_case():
+    return lambda x: [x * 2 if x.sum() > 3 else x - 1], [("tensor", [])], (numbers(4),), [(-numbers(4),)]
+
+
+def integer_value_case():
+    def repeats(x, n):
+        for _ in range(n.item()):
+            x = x * 2
+        return [x + 1]
+
+    return repeats, [("tensor", [])] * 2, (numbers(4), torch.tensor(2)), [(numbers(4), torch.tensor(n)) for n in (0, 1, 3)]
+
+
+def real_value_case():
+    return lambda x, n: [x * 2 if n.item() > 0.5 else x + 1], [("tensor", [])] * 2, (numbers(4), torch.tensor(0.75)), \
+        [(numbers(4), torch.tensor(0.25))]
+
+
+def total_case():
+    """The lengths of a split add up to what is split."""
+    def splits(x, lengths):
+        return [(piece * 2).sum() for piece in torch.split(x, [lengths[i].item() for i in range(3)])]
+
+    return splits, [("tensor", [])] * 2, (numbers(9), torch.tensor([2, 3, 4])), \
+        [(numbers(9), torch.tensor(found)) for found in ([2, 3, 3], [4, -1, 6], [-2, 5, 6], [4, 6, -1])]
+
+
+INSIDE = {case.__name__: case for case in (found_size_case, found_branch_case, value_branch_case, integer_value_case, real_value_case,
+                                           total_case)}
 CASES = {case.__name__: case for case in (add_case, branch_case, multiple_case, constant_size_case, expression_case, transposed_case, stepped_case,
                                           written_case, integer_case)}
 
@@ -173,6 +221,13 @@ def relations_of(case):
     made = core().Region(function, specs, {"max_recordings": 1}, "all")
     made(*first)
     return made.info()["versions"][0]["entry"]
+
+
+def checks_of(case):
+    function, specs, first, _ = case()
+    made = core().Region(function, specs, {"max_recordings": 1}, "all")
+    made(*first)
+    return [guard["guard"] for guard in made.info()["versions"][0]["guards"] if not guard["at_entry"]]
 
 
 def wrong_calls(case, dropped):
@@ -193,9 +248,9 @@ def result(function, arguments):
         return error
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [*CASES, *INSIDE])
 def test_all_relations_together_are_enough(name):
-    assert wrong_calls(CASES[name], 0) == 0
+    assert wrong_calls({**CASES, **INSIDE}[name], 0) == 0
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -205,6 +260,17 @@ def test_no_relation_can_be_left_out(name):
     needless = [text for number, text in enumerate(relations, 1) if wrong_calls(CASES[name], number) == 0]
     assert needless == []
     assert counted("dropped_guards") - before == len(relations)
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_no_check_inside_can_be_left_out(name):
+    before, case = counted("dropped_guards"), INSIDE[name]
+    entry, checks = len(relations_of(case)), checks_of(case)
+    assert checks
+    needless = [text for number, text in enumerate(checks, entry + 1) if wrong_calls(case, number) == 0]
+    assert needless == []
+    assert counted("dropped_guards") - before == len(checks)
+    assert wrong_calls(case, entry + len(checks) + 1) == 0 and counted("dropped_guards") - before == len(checks)
 
 
 def test_nothing_is_left_out_unless_asked():
