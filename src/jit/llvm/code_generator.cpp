@@ -4,7 +4,10 @@
 #include <llvm/IR/Verifier.h>
 #include <llvm/Support/raw_ostream.h>
 
+#include <pthread.h>
+
 #include <algorithm>
+#include <shared_mutex>
 #include <thread>
 
 #include "jit/llvm/emit_guards.h"
@@ -85,10 +88,25 @@ OwnedModule build(Jit& jit, const std::vector<KernelSource>& sources, size_t beg
   return result;
 }
 
+// A fork waits until no thread is inside LLVM: the child would inherit locks whose owners it does not have. Any number of threads may
+// be inside at once.
+std::shared_mutex& inside() {
+  static std::shared_mutex* const mutex = [] {
+    // The child's thread has another number, so that the lock would not know it for its owner: the child gets a new one.
+    pthread_atfork([] { inside().lock(); }, [] { inside().unlock(); }, [] { new (&inside()) std::shared_mutex; });
+    return new std::shared_mutex;
+  }();
+  return *mutex;
+}
+
 class LinkedCode final : public CodeModule {
  public:
   LinkedCode(std::unique_ptr<CompiledModules> modules, const std::vector<std::string>& names)
       : modules_(std::move(modules)), addresses_(modules_->addresses(names)) {}
+  ~LinkedCode() override {
+    const std::shared_lock lock(inside());
+    modules_.reset();
+  }
   KernelFunction function(size_t index) const override { return reinterpret_cast<KernelFunction>(addresses_[index]); }
 
  private:
@@ -99,6 +117,7 @@ class LinkedCode final : public CodeModule {
 class Generator final : public CodeGenerator {
  public:
   std::unique_ptr<CodeModule> compile(const std::vector<KernelSource>& sources) override {
+    const std::shared_lock lock(inside());
     size_t threads = std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kModules);
     size_t count = std::clamp<size_t>(sources.size() / kKernelsPerModule, 1, threads);
     std::vector<OwnedModule> modules;
@@ -116,6 +135,7 @@ class Generator final : public CodeGenerator {
   const TargetInfo& target() const override { return jit_.target(); }
 
   GuardCode compile_guards(const GuardProgram& program) override {
+    const std::shared_lock lock(inside());
     std::vector<OwnedModule> modules;
     modules.push_back(build(jit_, program));
     const std::shared_ptr<const CompiledModules> code = jit_.add(std::move(modules), {kGuards});

@@ -180,21 +180,21 @@ void run_grid(const LaunchRecipe& recipe, const Launch& launch, Variant variant,
   run_chunks(host, launch.threads, launch.outer_chunks * launch.inner_chunks, chunk);
 }
 
-// Which sizes code for given sizes knows: the vector axis and all strides. The number of rows changes from batch to batch, and costs
+// Which sizes code for given sizes knows: the length of a row and all strides. The number of rows changes from batch to batch, and costs
 // nothing to be unknown.
 Geometry tuned_sizes(const LoopNest& nest, const Geometry& geometry) {
   Geometry sizes = geometry;
   for (size_t axis = 0; axis < nest.axes.size(); ++axis) {
-    const bool vector = nest.schedule == Schedule::row ? nest.axes[axis].reduced : axis + 1 == nest.axes.size();
-    if (!vector && sizes.extents[axis] != 1) sizes.extents[axis] = kAnySize;
+    if (!nest.axes[axis].reduced && sizes.extents[axis] != 1) sizes.extents[axis] = kAnySize;
   }
   return sizes;
 }
 
 bool worth_tuning(const LaunchRecipe& recipe, const Launch& launch, int64_t row_length) {
-  const LoopNest& nest = recipe.code->nest();
   if (recipe.hot_launches == 0 || launch.segments != 0) return false;
-  return nest.schedule == Schedule::column || (nest.schedule == Schedule::row && row_length >= 1 && row_length <= kTunedLength);
+  // The block variant runs across the rows: their length matters little to it.
+  const bool along_rows = recipe.code->nest().schedule == Schedule::row && launch.variant != Variant::block;
+  return along_rows && row_length >= 1 && row_length <= kTunedLength;
 }
 
 void use_tuned(const LaunchRecipe& recipe, int64_t launches, Launch& launch) {
