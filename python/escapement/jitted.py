@@ -6,20 +6,22 @@ serves all of them. What a call cannot have compiled runs `fn` itself, counted u
 contract (Python state is read when recording, not at every call) is unguarded, and `check=` tests it.
 
 The quick way through __call__ is for arguments that all are tensors or integers. It asks the same questions as the other
-one.
+one. Before it stands the core's (Entrance): calls that an existing version serves do not reach Python at all; what it may serve is
+written in rows, which change with the table that they stand in.
 """
 
 import functools
 import inspect
 import threading
 import types
+import weakref
 
 import torch
 
 from . import symbols
 from .check import Checker
-from .core import CoreMissing
-from .jit_entry import KEY, RECORDING, Bypass, Entry, NeedsTape, cannot_record
+from .core import CoreMissing, core
+from .jit_entry import KEY, RECORDING, Bypass, Entry, NeedsTape, all_but_last, cannot_record, first
 from .errors import CompileError, OptionError
 from .ledger import LEDGER
 from .option_values import disabled, resolve
@@ -44,6 +46,7 @@ MAX_KEYS = 64     # kinds of calls: structures, constants among the arguments, a
 MAX_EXACT = 8     # versions for values of numbers that are constants in the code
 WORTHWHILE = 16   # calls that justify a recording, when what it holds is replaced later
 MAX_UNSTABLE = 3  # recordings in a row that rebind state, before the function runs eagerly
+REGION = 5        # in a row
 FLOATS = 2        # values of a float that are constants before it becomes a run-time value
 
 grad_mode, inference_mode, default_dtype = torch.is_grad_enabled, torch.is_inference_mode_enabled, torch.get_default_dtype
@@ -57,7 +60,18 @@ def jit(fn=None, dims=None, mode="call", check=None, **options):
     """`fn` recorded at its first call and compiled; also a decorator, with or without arguments."""
     if fn is None:
         return functools.partial(jit, dims=dims, mode=mode, check=check, **options)
-    return Jitted(fn, dims, mode, check, options)
+    return jitted_type()(fn, dims, mode, check, options)
+
+
+@functools.cache
+def jitted_type():
+    """Jitted behind the core's entrance; without a core, Jitted itself, which then runs everything eagerly."""
+    try:
+        entered = types.new_class("Jitted", (Jitted, core().Entrance))
+    except CoreMissing:
+        return Jitted
+    core().enable_entrance(entered, RECORDING, first, all_but_last)
+    return entered
 
 
 class Health:
@@ -73,8 +87,9 @@ class Health:
 class Table:
     """All versions for one state of the modules' `training` flags."""
 
-    def __init__(self, watch, flags, health):
-        self.watch, self.flags, self.health = watch, flags, health
+    def __init__(self, watch, flags, health, changed):
+        self.watch, self.flags, self.health, self._changed = watch, flags, health, changed
+        self.rows = ()        # of the quick entries, for the core
         self.quick = {}       # types of leaf arguments and ambient state -> Entry
         self.families = {}    # structure with all numbers dynamic, and ambient state -> Family
 
@@ -84,6 +99,20 @@ class Table:
     def withdraw(self, entry):
         """From the quick way. A new dict: other threads may be reading this one."""
         self.quick = {key: kept for key, kept in self.quick.items() if kept is not entry}
+        self.rows = tuple(row for row in self.rows if row[REGION] is not entry.region)
+        self._changed(self)
+
+    def offer(self, entry, state, kinds, names):
+        self.quick[(*state, *kinds[:len(kinds) - len(names)], *names, *kinds[len(kinds) - len(names):])] = entry
+        table = None if self.watch.empty else self
+        self.rows = (*self.rows, (kinds, names, *state, entry.region, entry.results, entry.lone, table))
+        self._changed(self)
+
+    def clear(self):
+        self.quick, self.rows = {}, ()
+        for family in self.families.values():
+            family.entries.clear()
+        self._changed(self)
 
     def forget(self, entry):
         """The next such call records anew."""
@@ -242,9 +271,15 @@ class Jitted:
                 self._drop()
             watch = Watch(self._fn)
         flags = watch.flags()
-        table = self._tables.get(flags) or self._tables.setdefault(flags, Table(watch, flags, self._health))
+        table = self._tables.get(flags) or self._tables.setdefault(flags, Table(watch, flags, self._health, weak_method(self._enter)))
         self.__dict__["_table"] = table
+        self._enter(table)
         return table
+
+    def _enter(self, table):
+        """Tells the core which calls it may serve. It forgets them with the table."""
+        if type(self) is not Jitted and table is self._table:   # else there is no core
+            core().set_rows(self, table.rows)
 
     def _drop(self):
         regions = [entry.region.info() for entry in self.entries()]
@@ -256,9 +291,7 @@ class Jitted:
     def _release(self):
         """Entries, families and tables name each other; without this their memory would wait for the collector."""
         for table in self._tables.values():
-            table.quick = {}
-            for family in table.families.values():
-                family.entries.clear()
+            table.clear()
         self._tables.clear()
 
     def _entry(self, table, structure, leaves, args, kwargs):
@@ -301,8 +334,8 @@ class Jitted:
         positional, names, named = structure
         quick = all(child[0] in ("tensor", "int") for child in (*positional, *named))
         if quick and not any_autocast() and not self._checker.active and not (grad_mode() and table.watch.tensors):
-            kinds = (*map(leaf_type, positional), *names, *map(leaf_type, named))
-            table.quick[(grad_mode(), inference_mode(), default_dtype(), *kinds)] = entry
+            kinds = (*map(leaf_type, positional), *map(leaf_type, named))
+            table.offer(entry, (grad_mode(), inference_mode(), default_dtype()), kinds, names)
 
     def _note(self, entry):
         LEDGER.note_region(self, entry.region, entry.names(self._parameters_named))
@@ -360,7 +393,7 @@ class Jitted:
         """As a method: each object gets its own, kept in the object."""
         if instance is None:
             return self
-        bound = Jitted(types.MethodType(self._fn, instance), *self._given[:3], self._given[3])
+        bound = jitted_type()(types.MethodType(self._fn, instance), *self._given[:3], self._given[3])
         if self._name is not None and hasattr(instance, "__dict__"):
             vars(instance)[self._name] = bound
         return bound
@@ -372,12 +405,24 @@ class Jitted:
         return f"<escapement.jit of {self._fn!r}>"
 
 
+def weak_method(method):
+    """A call of the method while its object lives: a table is owned by its function and must not own it."""
+    reference = weakref.WeakMethod(method)
+
+    def call(*args):
+        found = reference()
+        if found is not None:
+            found(*args)
+
+    return call
+
+
 def leaf_type(structure):
     return structure[1] if structure[0] == "tensor" else int
 
 
 def rebuild(fn, dims, mode, check, options):
-    return Jitted(fn, dims, mode, check, options)
+    return jitted_type()(fn, dims, mode, check, options)
 
 
 def checked_arguments(fn, dims, mode):

@@ -1,8 +1,6 @@
 // See host.h.
 #include "torch/host.h"
 
-#include <c10/core/CPUAllocator.h>
-
 #include <algorithm>
 
 #include "support/error.h"
@@ -30,13 +28,11 @@ int64_t reach(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
   return last;
 }
 
-c10::Allocator* allocator_for(size_t bytes) { return bytes >= kPooledBytes ? output_pool() : c10::GetDefaultCPUAllocator(); }
-
 }  // namespace
 
 at::Tensor new_tensor(c10::IntArrayRef sizes, c10::IntArrayRef strides, caffe2::TypeMeta dtype) {
   const size_t bytes = static_cast<size_t>(reach(sizes, strides)) * dtype.itemsize();
-  c10::Allocator* allocator = allocator_for(bytes);
+  c10::Allocator* allocator = output_allocator(bytes);
   auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, allocator->allocate(bytes),
                                                        allocator, /*resizable=*/true);
   auto tensor = at::detail::make_tensor_base<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), dtype);

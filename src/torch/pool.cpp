@@ -133,6 +133,11 @@ class Pool final : public c10::Allocator {
 
 }  // namespace
 
+c10::Allocator* output_allocator(size_t bytes) {
+  if (bytes >= kPooledBytes) return output_pool();
+  return bytes == 0 || bytes > kSmallBytes ? c10::GetDefaultCPUAllocator() : small_pool();
+}
+
 c10::Allocator* output_pool() { return &Pool::instance(); }
 size_t pooled_idle_bytes() { return Pool::instance().idle_bytes(); }
 void trim_output_pool() { Pool::instance().trim(); }

@@ -10,7 +10,11 @@ namespace escapement {
 inline constexpr size_t kPooledBytes = size_t{1} << 20;      // outputs from here on come from the pool
 inline constexpr size_t kPoolLimit = size_t{256} << 20;      // bytes kept while nobody uses them
 
-c10::Allocator* output_pool();                               // lives as long as the process
+inline constexpr size_t kSmallBytes = 4096;                  // outputs up to here come from lists that each thread keeps
+
+c10::Allocator* output_allocator(size_t bytes);              // the one for an output of so many bytes
+c10::Allocator* small_pool();                                // both live as long as the process
+c10::Allocator* output_pool();
 size_t pooled_idle_bytes();                                  // for tests and stats
 void trim_output_pool();                                     // frees what is idle
 

@@ -153,7 +153,9 @@ class SymbolBinder {
 
 Region::Region(std::string name, Forward forward, std::vector<InputSpec> inputs, Options options)
     : name_(std::move(name)), forward_(std::move(forward)), inputs_(std::move(inputs)), options_(std::move(options)),
-      versions_(std::make_shared<Versions>()), build_(std::make_shared<Build>()) {
+      build_(std::make_shared<Build>()) {
+  all_versions_.push_back(std::make_unique<const Versions>());
+  versions_ = all_versions_.back().get();
   install_recorder();
   install_flow();
 }
@@ -172,6 +174,7 @@ void Region::call(const Values& arguments, Values& outputs) {
   if (options_.disable) return run_eagerly(arguments, outputs, Reason::disabled);
   if (has_gradient(arguments)) return run_eagerly(arguments, outputs, Reason::unsupported_input);
   if (run_version(arguments, outputs)) return;
+  note_miss(arguments);
   Reason refused = Reason::not_ready;
   if (auto turn = take_turn(refused)) return record(arguments, outputs, std::move(turn));
   run_eagerly(arguments, outputs, refused);
@@ -199,8 +202,7 @@ bool Region::pinned_hold(const Pinned& pinned, const Values& arguments) {
 }
 
 bool Region::run_version(const Values& arguments, Values& outputs) {
-  const std::shared_ptr<const Versions> versions = std::atomic_load(&versions_);
-  if (versions->empty()) return false;
+  const Versions* const versions = versions_.load(std::memory_order_acquire);
   const ArgumentList list(arguments);
   for (const auto& version : *versions) {
     if (!version->program.fits(list.span()) || !pinned_hold(version->pinned, arguments)) continue;
@@ -215,10 +217,21 @@ bool Region::run_version(const Values& arguments, Values& outputs) {
     outputs.clear();
     count(Stat::exits);
   }
+  return false;
+}
+
+bool Region::serve(const Values& arguments, Values& outputs) {
+  if (options_.disable || has_gradient(arguments) || !run_version(arguments, outputs)) return false;
+  count(Stat::calls);
+  return true;
+}
+
+void Region::note_miss(const Values& arguments) {
+  const Versions* const versions = versions_.load(std::memory_order_acquire);
+  if (versions->empty()) return;
   count(Stat::misses);
   const std::lock_guard lock(mutex_);
   if (misses_.size() < 32) misses_.push_back(why_missed(*versions->back(), arguments));
-  return false;
 }
 
 // Those of the versions that are asked before it, too.
@@ -308,7 +321,7 @@ std::optional<BodyEffects> Region::effects() const {
 }
 
 std::vector<std::vector<Dim>> Region::output_sizes(DimTable& dims, std::span<const std::vector<Dim>> arguments) const {
-  const std::shared_ptr<const Versions> versions = std::atomic_load(&versions_);
+  const Versions* const versions = versions_.load(std::memory_order_acquire);
   if (versions->empty()) return {};
   return translated_sizes(versions->back()->program.compiled().plan.trace, dims, arguments);
 }
@@ -333,10 +346,11 @@ void Region::build(Recording recording, Pinned pinned, double record_millisecond
 
 void Region::publish(std::shared_ptr<const Version> version) {
   const std::lock_guard lock(mutex_);
-  auto next = std::make_shared<Versions>(*versions_);
+  auto next = std::make_unique<Versions>(*versions_.load(std::memory_order_relaxed));
   next->push_back(std::move(version));
   if (next->size() > 1) count(Stat::recompiles);
-  std::atomic_store(&versions_, std::shared_ptr<const Versions>(std::move(next)));
+  all_versions_.push_back(std::move(next));
+  versions_.store(all_versions_.back().get(), std::memory_order_release);
 }
 
 void Region::run_eagerly(const Values& arguments, Values& outputs, Reason why) {
@@ -369,7 +383,7 @@ void Region::note_failure(Reason why, const std::string& detail) {
 }
 
 std::string Region::info() const {
-  const std::shared_ptr<const Versions> versions = std::atomic_load(&versions_);
+  const Versions* const versions = versions_.load(std::memory_order_acquire);
   const std::lock_guard lock(mutex_);
   Json json;
   json.open_object().field("name", name_).field("recordings", static_cast<int64_t>(recordings_));

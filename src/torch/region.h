@@ -51,6 +51,8 @@ class ESCAPEMENT_API Region : public Body {
 
   void set_location_hook(std::function<int()> hook, std::function<std::string(int)> text);
   void call(const Values& arguments, Values& outputs) override;
+  // As `call`, if a version fits; else nothing happens, but that outputs may have grown, and the answer is no.
+  bool serve(const Values& arguments, Values& outputs);
   // As the body of another program's higher-order operator.
   std::optional<BodyEffects> effects() const override;
   std::vector<std::vector<Dim>> output_sizes(DimTable& dims, std::span<const std::vector<Dim>> arguments) const override;
@@ -63,6 +65,7 @@ class ESCAPEMENT_API Region : public Body {
   using Versions = std::vector<std::shared_ptr<const Version>>;
 
   bool run_version(const Values& arguments, Values& outputs);
+  void note_miss(const Values& arguments);
   std::shared_ptr<Turn> take_turn(Reason& refused);  // null: refused says why
   void record(const Values& arguments, Values& outputs, std::shared_ptr<Turn> turn);
   Recording run_recorded(const Values& arguments, Values& outputs);
@@ -87,7 +90,8 @@ class ESCAPEMENT_API Region : public Body {
   std::function<std::string(int)> location_text_;
 
   mutable std::mutex mutex_;
-  std::shared_ptr<const Versions> versions_;          // read with atomic_load
+  std::atomic<const Versions*> versions_;             // the last of:
+  std::vector<std::unique_ptr<const Versions>> all_versions_;  // a list that is being walked stays; there are few
   std::map<Reason, int64_t> fallbacks_;
   std::vector<std::string> misses_;
   std::optional<BodyEffects> effects_;                // of all recordings

@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 
 #include "torch/engine.h"
+#include "torch/python/entrance.h"
 #include "torch/python/region_type.h"
 #include "torch/python/symnode_python.h"
 
@@ -39,7 +40,7 @@ nb::list ops() {
 
 NB_MODULE(_C, m) {
   escapement::install_python_hooks();
-  if (!escapement::add_region_type(m.ptr())) throw nb::python_error();
+  if (!escapement::add_region_type(m.ptr()) || !escapement::add_entrance_type(m.ptr())) throw nb::python_error();
   static PyMethodDef flow_method{"flow", escapement::flow, METH_VARARGS, "A higher-order operator; see flow.h."};
   m.attr("flow") = nb::steal(PyCFunction_New(&flow_method, m.ptr()));
   m.def("option_table", &option_table, "Rows (name, type, default, choices, doc) of the option table.");

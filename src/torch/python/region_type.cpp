@@ -24,13 +24,13 @@ struct RegionObject {
   PyObject* weak_references;
 };
 
-// The argument tuple of the call that this thread is in: a program's other objects are handed to it as they came. Per thread,
-// since the GIL may change hands inside a call, and restored by the caller, since regions call regions.
-thread_local PyObject* current_arguments = nullptr;
+// The arguments of the call that this thread is in, which its caller keeps: a program's other objects are handed to it as they came. Per
+// thread, since the GIL may change hands inside a call, and restored by the caller, since regions call regions.
+thread_local PyObject* const* current_arguments = nullptr;
 
 PyObject* argument_for(const c10::IValue& value, Py_ssize_t i) {
   if (value.isTensor() || value.isSymInt() || value.isInt()) return value_to_python(value);
-  return Py_NewRef(PyTuple_GET_ITEM(current_arguments, i));
+  return Py_NewRef(current_arguments[i]);
 }
 
 void append_outputs(PyObject* result, Region::Values& outputs) {
@@ -65,12 +65,6 @@ PyObject* to_tuple(const Region::Values& outputs) {
   return tuple;
 }
 
-PyObject* tuple_of(PyObject* const* args, Py_ssize_t count) {
-  PyObject* tuple = PyTuple_New(count);
-  for (Py_ssize_t i = 0; i < count; ++i) PyTuple_SET_ITEM(tuple, i, Py_NewRef(args[i]));
-  return tuple;
-}
-
 PyObject* call_region(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* names) {
   auto* self = reinterpret_cast<RegionObject*>(object);
   const Py_ssize_t count = PyVectorcall_NARGS(nargsf);
@@ -78,7 +72,7 @@ PyObject* call_region(PyObject* object, PyObject* const* args, size_t nargsf, Py
     PyErr_SetString(PyExc_TypeError, "a Region takes positional arguments only");
     return nullptr;
   }
-  PyObject* outer = std::exchange(current_arguments, tuple_of(args, count));
+  PyObject* const* const outer = std::exchange(current_arguments, args);
   PyObject* result = nullptr;
   try {
     Region::Values arguments, outputs;
@@ -89,7 +83,7 @@ PyObject* call_region(PyObject* object, PyObject* const* args, size_t nargsf, Py
   } catch (...) {
     set_python_error_from_current_exception();
   }
-  Py_DECREF(std::exchange(current_arguments, outer));
+  current_arguments = outer;
   return result;
 }
 
@@ -223,6 +217,10 @@ PyType_Spec kSpec = {"escapement._C.Region", sizeof(RegionObject), 0,
                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, kSlots};
 
 }  // namespace
+
+Region* region_of(PyObject* object) {
+  return Py_TYPE(object)->tp_new == new_region ? reinterpret_cast<RegionObject*>(object)->region : nullptr;
+}
 
 std::shared_ptr<Body> body_of(PyObject* object) {
   if (Py_TYPE(object)->tp_new != new_region) return nullptr;

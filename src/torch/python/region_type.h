@@ -5,12 +5,15 @@
 
 #include <memory>
 
-#include "torch/flow.h"
+#include "torch/region.h"
 
 namespace escapement {
 
 // Adds the type to the module; false with a Python exception set on failure.
 bool add_region_type(PyObject* module);
+
+// What a Region object holds; null if it is none.
+Region* region_of(PyObject* object);
 
 // The region as the body of a higher-order operator, which keeps the object alive; null if it is no Region.
 std::shared_ptr<Body> body_of(PyObject* object);

@@ -1,0 +1,268 @@
+// The quick way into a jitted function. It serves calls that an existing version fits, and nothing else: whatever is unusual about a
+// call or about torch's state, and every recording, goes to the Python `__call__`, which asks the same questions and more.
+//
+// A row says which calls an entry serves (jitted.py makes it): (types of the arguments, names of the keyword arguments, grad mode,
+// inference mode, default dtype, region, builders of results, whether no two arguments can be one tensor, table or None). The table
+// is asked, in Python, whether the modules still hold what they held.
+#include "torch/python/entrance.h"
+
+#include <ATen/TensorSubclassLikeUtils.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <structmember.h>
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/jit/frontend/tracer.h>
+#include <ATen/PythonTorchFunctionTLS.h>
+
+#include "torch/python/region_type.h"
+#include "torch/python/values.h"
+
+namespace escapement {
+namespace {
+
+struct EntranceObject {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  PyObject* rows;  // tuple, replaced as a whole
+};
+
+enum Field : Py_ssize_t { kTypes, kNames, kGrad, kInference, kDtype, kRegion, kResults, kLone, kTable, kFields };
+
+// Set once, by `enable_entrance`. They live as long as the process.
+PyObject* slow_call = nullptr;       // Jitted.__call__
+PyObject* recording = nullptr;       // the set of threads that record
+PyObject *first = nullptr, *all_but_last = nullptr;  // the builders of results that are done here
+
+constexpr Py_ssize_t kMostArguments = 8;
+
+PyObject* call_slowly(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  const Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
+  PyObject* stack[kMostArguments + 1];
+  std::vector<PyObject*> large;
+  PyObject** all = stack;
+  if (count + named > kMostArguments) {
+    large.resize(static_cast<size_t>(count + named + 1));
+    all = large.data();
+  }
+  all[0] = self;
+  std::copy(args, args + count + named, all + 1);
+  return PyObject_Vectorcall(slow_call, all, static_cast<size_t>(count + 1), names);
+}
+
+// Nothing but grad mode, inference mode and default dtype, which rows tell apart, differs from torch's state in a fresh thread.
+bool is_ordinary_state() {
+  const c10::impl::LocalDispatchKeySet local = c10::impl::tls_local_dispatch_key_set();
+  const bool no_autocast = (local.excluded_ & c10::autocast_dispatch_keyset) == c10::autocast_dispatch_keyset;
+  const bool nothing_added = (local.included_ - c10::DispatchKeySet(c10::DispatchKey::BackendSelect) -
+                              c10::DispatchKeySet(c10::DispatchKey::ADInplaceOrView)).empty();
+  return no_autocast && nothing_added && at::impl::PythonTorchFunctionTLS::stack_len() == 0 &&
+         !at::impl::torch_function_all_disabled() && c10::impl::TorchDispatchModeTLS::stack_len() == 0 &&
+         torch::jit::tracer::getTracingState() == nullptr && PySet_GET_SIZE(recording) == 0;
+}
+
+bool same_names(PyObject* expected, PyObject* names) {
+  const Py_ssize_t count = names ? PyTuple_GET_SIZE(names) : 0;
+  if (PyTuple_GET_SIZE(expected) != count) return false;
+  for (Py_ssize_t i = 0; i < count; ++i) {  // names of keyword arguments in code are interned
+    if (PyTuple_GET_ITEM(expected, i) != PyTuple_GET_ITEM(names, i)) return false;
+  }
+  return true;
+}
+
+bool same_types(PyObject* expected, PyObject* const* args, Py_ssize_t count) {
+  if (PyTuple_GET_SIZE(expected) != count) return false;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (PyTuple_GET_ITEM(expected, i) != reinterpret_cast<PyObject*>(Py_TYPE(args[i]))) return false;
+  }
+  return true;
+}
+
+bool is_true(PyObject* row, Field field) { return PyTuple_GET_ITEM(row, field) == Py_True; }
+
+bool same_state(PyObject* row) {
+  const auto* dtype = reinterpret_cast<THPDtype*>(PyTuple_GET_ITEM(row, kDtype));
+  return is_true(row, kGrad) == c10::GradMode::is_enabled() && is_true(row, kInference) == c10::InferenceMode::is_enabled() &&
+         dtype->scalar_type == c10::get_default_dtype_as_scalartype();
+}
+
+bool all_distinct(PyObject* const* args, Py_ssize_t count) {
+  for (Py_ssize_t i = 1; i < count; ++i) {
+    for (Py_ssize_t j = 0; j < i; ++j) {
+      if (args[i] == args[j] && !PyLong_CheckExact(args[i])) return false;
+    }
+  }
+  return true;
+}
+
+// 1: yes, 0: no, -1: an exception.
+int is_current(PyObject* table) {
+  if (table == Py_None) return 1;
+  static PyObject* const name = PyUnicode_InternFromString("current");
+  PyObject* const answer = PyObject_CallMethodNoArgs(table, name);
+  if (!answer) return -1;
+  const int truth = PyObject_IsTrue(answer);
+  Py_DECREF(answer);
+  return truth;
+}
+
+PyObject* tuple_of(const Region::Values& outputs, size_t count) {
+  PyObject* const tuple = PyTuple_New(static_cast<Py_ssize_t>(count));
+  for (size_t i = 0; tuple && i < count; ++i) {
+    PyObject* const item = value_to_python(outputs[i]);
+    if (!item) {
+      Py_DECREF(tuple);
+      return nullptr;
+    }
+    PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(i), item);
+  }
+  return tuple;
+}
+
+// The last output is the number of the structure that the others are put into.
+PyObject* build_result(PyObject* results, const Region::Values& outputs) {
+  PyObject* const builder = PyList_GetItem(results, static_cast<Py_ssize_t>(outputs.back().toInt()));
+  if (!builder) return nullptr;
+  if (builder == first) return value_to_python(outputs[0]);
+  if (builder == all_but_last) return tuple_of(outputs, outputs.size() - 1);
+  static PyObject* const nothing = PyTuple_New(0);
+  PyObject* const found = tuple_of(outputs, outputs.size());
+  if (!found) return nullptr;
+  PyObject* const result = PyObject_CallFunctionObjArgs(builder, found, nothing, nullptr);
+  Py_DECREF(found);
+  return result;
+}
+
+// Null without an exception: no version fits.
+PyObject* serve(PyObject* row, PyObject* const* args, Py_ssize_t count) {
+  try {
+    Region::Values arguments, outputs;
+    arguments.reserve(static_cast<size_t>(count));
+    for (Py_ssize_t i = 0; i < count; ++i) arguments.push_back(value_from_python(args[i]));
+    if (!region_of(PyTuple_GET_ITEM(row, kRegion))->serve(arguments, outputs)) return nullptr;
+    return build_result(PyTuple_GET_ITEM(row, kResults), outputs);
+  } catch (...) {
+    if (!PyErr_Occurred()) set_python_error_from_current_exception();
+    if (PyErr_ExceptionMatches(PyExc_OverflowError)) PyErr_Clear();  // an integer of more than 64 bits: `__call__` knows what to do
+    return nullptr;
+  }
+}
+
+PyObject* find_row(PyObject* rows, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(rows); ++i) {
+    PyObject* const row = PyTuple_GET_ITEM(rows, i);
+    if (!same_types(PyTuple_GET_ITEM(row, kTypes), args, count) || !same_names(PyTuple_GET_ITEM(row, kNames), names)) continue;
+    if (same_state(row)) return is_true(row, kLone) || all_distinct(args, count) ? row : nullptr;
+  }
+  return nullptr;
+}
+
+PyObject* enter(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* names) {
+  auto* const self = reinterpret_cast<EntranceObject*>(object);
+  const Py_ssize_t count = PyVectorcall_NARGS(nargsf), all = count + (names ? PyTuple_GET_SIZE(names) : 0);
+  if (!self->rows || PyTuple_GET_SIZE(self->rows) == 0 || all > kMostArguments || !is_ordinary_state()) {
+    return call_slowly(object, args, count, names);
+  }
+  PyObject* const rows = Py_NewRef(self->rows);  // a call of Python code below may replace them
+  PyObject* result = nullptr;
+  if (PyObject* const row = find_row(rows, args, all, names)) {
+    const int current = is_current(PyTuple_GET_ITEM(row, kTable));
+    if (current > 0) result = serve(row, args, all);
+  }
+  Py_DECREF(rows);
+  if (result || PyErr_Occurred()) return result;
+  return call_slowly(object, args, count, names);
+}
+
+// --- the type
+
+PyObject* new_entrance(PyTypeObject* type, PyObject*, PyObject*) {
+  auto* const self = reinterpret_cast<EntranceObject*>(type->tp_alloc(type, 0));
+  if (self) self->vectorcall = enter;
+  return reinterpret_cast<PyObject*>(self);
+}
+
+int visit(PyObject* object, visitproc visit, void* arg) {
+  Py_VISIT(reinterpret_cast<EntranceObject*>(object)->rows);
+  Py_VISIT(Py_TYPE(object));
+  return 0;
+}
+
+int clear(PyObject* object) {
+  Py_CLEAR(reinterpret_cast<EntranceObject*>(object)->rows);
+  return 0;
+}
+
+void free_entrance(PyObject* object) {
+  PyTypeObject* const type = Py_TYPE(object);
+  PyObject_GC_UnTrack(object);
+  clear(object);
+  type->tp_free(object);
+  Py_DECREF(type);
+}
+
+bool is_row(PyObject* row) { return PyTuple_Check(row) && PyTuple_GET_SIZE(row) == kFields && PyList_Check(PyTuple_GET_ITEM(row, kResults)) &&
+                                    region_of(PyTuple_GET_ITEM(row, kRegion)) != nullptr; }
+
+PyTypeObject* entrance_type = nullptr;
+
+PyObject* set_rows(PyObject*, PyObject* args) {
+  PyObject *object, *rows;
+  if (!PyArg_ParseTuple(args, "O!O!", entrance_type, &object, &PyTuple_Type, &rows)) return nullptr;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(rows); ++i) {
+    if (!is_row(PyTuple_GET_ITEM(rows, i))) {
+      PyErr_SetString(PyExc_TypeError, "a row of an Entrance has nine fields");
+      return nullptr;
+    }
+  }
+  Py_XSETREF(reinterpret_cast<EntranceObject*>(object)->rows, Py_NewRef(rows));
+  Py_RETURN_NONE;
+}
+
+// The type keeps its Python `__call__`, which tracers of Python code see; calls go to `enter` first.
+PyObject* enable_entrance(PyObject*, PyObject* args) {
+  PyObject *object, *set, *one, *tuple;
+  if (!PyArg_ParseTuple(args, "O!O!OO", &PyType_Type, &object, &PySet_Type, &set, &one, &tuple)) return nullptr;
+  auto* const type = reinterpret_cast<PyTypeObject*>(object);
+  if (!PyType_IsSubtype(type, entrance_type)) return PyErr_Format(PyExc_TypeError, "%s is no Entrance", type->tp_name);
+  PyObject* const call = PyObject_GetAttrString(object, "__call__");
+  if (!call) return nullptr;
+  slow_call = call;
+  recording = Py_NewRef(set);
+  first = Py_NewRef(one);
+  all_but_last = Py_NewRef(tuple);
+  type->tp_call = PyVectorcall_Call;
+  type->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
+  PyType_Modified(type);
+  Py_RETURN_NONE;
+}
+
+PyMemberDef kMembers[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(EntranceObject, vectorcall), READONLY, nullptr},
+                          {nullptr, 0, 0, 0, nullptr}};
+
+PyType_Slot kSlots[] = {{Py_tp_new, reinterpret_cast<void*>(new_entrance)},
+                        {Py_tp_dealloc, reinterpret_cast<void*>(free_entrance)},
+                        {Py_tp_traverse, reinterpret_cast<void*>(visit)},
+                        {Py_tp_clear, reinterpret_cast<void*>(clear)},
+                        {Py_tp_members, kMembers},
+                        {Py_tp_doc, const_cast<char*>("The quick way into a jitted function.")},
+                        {0, nullptr}};
+
+PyType_Spec kSpec = {"escapement._C.Entrance", sizeof(EntranceObject), 0,
+                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, kSlots};
+
+PyMethodDef kFunctions[] = {{"set_rows", set_rows, METH_VARARGS, "set_rows(entrance, rows): what the quick way serves."},
+                            {"enable_entrance", enable_entrance, METH_VARARGS, "enable_entrance(type, recording, first, all_but_last)"},
+                            {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+bool add_entrance_type(PyObject* module) {
+  entrance_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&kSpec));
+  if (!entrance_type || PyModule_AddObjectRef(module, "Entrance", reinterpret_cast<PyObject*>(entrance_type)) != 0) return false;
+  return PyModule_AddFunctions(module, kFunctions) == 0;
+}
+
+}  // namespace escapement
