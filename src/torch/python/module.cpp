@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 
 #include "torch/engine.h"
+#include "torch/python/exported_python.h"
 #include "torch/python/region_type.h"
 #include "torch/python/symnode_python.h"
 
@@ -39,6 +40,7 @@ nb::list ops() {
 
 NB_MODULE(_C, m) {
   escapement::install_python_hooks();
+  escapement::add_exported_type(m);
   if (!escapement::add_region_type(m.ptr())) throw nb::python_error();
   static PyMethodDef flow_method{"flow", escapement::flow, METH_VARARGS, "A higher-order operator; see flow.h."};
   m.attr("flow") = nb::steal(PyCFunction_New(&flow_method, m.ptr()));
