@@ -109,7 +109,8 @@ class ProgramReader {
 
   ExportedValue use(const std::string& name) const {
     const auto found = slots_.find(name);
-    if (found == slots_.end()) throw UserError("the value " + quote(name) + " is used before it is computed, or never computed");
+    if (found == slots_.end())
+      throw UserError("the value " + quote(name) + " is used before it is computed, or never computed");
     ExportedValue value;
     value.kind = Kind::slot;
     value.slot = found->second;
@@ -165,7 +166,8 @@ class ProgramReader {
     if (tag == "as_layout") return constant(Kind::layout, json.integer());
     if (tag == "as_memory_format") return constant(Kind::memory_format, json.integer());
     if (tag == "as_device") return text(Kind::device, device_text(json));
-    if (tag == "as_sym_int" || tag == "as_sym_bool" || tag == "as_sym_float" || tag == "as_optional_tensor") return element(json);
+    if (tag == "as_sym_int" || tag == "as_sym_bool" || tag == "as_sym_float" || tag == "as_optional_tensor")
+      return element(json);
     return {};
   }
 
@@ -184,7 +186,8 @@ class ProgramReader {
     const auto& [tag, value] = only_member(json);
     if (auto found = scalar_argument(tag, value)) return *found;
     if (auto found = list_argument(tag, value)) return *found;
-    if (tag == "as_graph") throw UserError("an operator with a graph inside (torch.cond, while_loop, autocast, no_grad) is not supported");
+    if (tag == "as_graph")
+      throw UserError("an operator with a graph inside (torch.cond, while_loop, autocast, no_grad) is not supported");
     if (tag == "as_custom_obj") throw UserError("script objects are not supported");
     throw UserError("an argument of the kind " + quote(tag) + " is not supported");
   }
@@ -212,7 +215,8 @@ class ProgramReader {
 
   void read_inputs() {
     const auto& specs = module_["signature"]["input_specs"].array();
-    if (graph_["inputs"].array().size() != specs.size()) throw UserError("the graph and its signature have different numbers of inputs");
+    if (graph_["inputs"].array().size() != specs.size())
+      throw UserError("the graph and its signature have different numbers of inputs");
     for (size_t i = 0; i < specs.size(); ++i) {
       const auto& [role, spec] = only_member(specs[i]);
       within(std::to_string(i), [&] { read_input(role, spec); });
@@ -274,7 +278,8 @@ class ProgramReader {
     const JsonValue* name = json.find("name");
     node.name = name ? name->string() : node.target;
     within(quote(node.target), [&] {
-      for (const JsonValue& input : json["inputs"].array()) node.inputs.emplace_back(input["name"].string(), argument(input["arg"]));
+      for (const JsonValue& input : json["inputs"].array())
+        node.inputs.emplace_back(input["name"].string(), argument(input["arg"]));
       for (const JsonValue& output : json["outputs"].array()) node.outputs.push_back(result(output));
     });
     program_.nodes.push_back(std::move(node));
@@ -284,7 +289,8 @@ class ProgramReader {
 
   void read_outputs() {
     const auto& specs = module_["signature"]["output_specs"].array();
-    if (graph_["outputs"].array().size() != specs.size()) throw UserError("the graph and its signature have different numbers of outputs");
+    if (graph_["outputs"].array().size() != specs.size())
+      throw UserError("the graph and its signature have different numbers of outputs");
     for (const JsonValue& spec : specs) {
       const auto& [role, value] = only_member(spec);
       read_output(role, value);

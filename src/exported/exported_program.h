@@ -1,7 +1,8 @@
-// ExportedProgram: the graph of models/NAME.json in a torch.export archive (schema 8), checked, with its names resolved to slots.
+// ExportedProgram: the graph of models/NAME.json in a torch.export archive (schema 8), checked, with its names resolved to
+// slots.
 //
-// Every value is defined once, before it is used, so a program that has been read has no cycles and nothing is undefined. What this
-// reader does not know is a UserError at reading and never a guess.
+// Every value is defined once, before it is used, so a program that has been read has no cycles and nothing is undefined.
+// What this reader does not know is a UserError at reading and never a guess.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,8 @@ class JsonValue;
 
 // An argument: a value of the graph, or a constant. Numbers of enumerations (dtype, ...) are those of the schema.
 struct ExportedValue {
-  enum class Kind : uint8_t { none, slot, integer, real, boolean, text, dtype, layout, memory_format, device, list } kind = Kind::none;
+  enum class Kind : uint8_t { none, slot, integer, real, boolean, text, dtype, layout, memory_format, device,
+      list } kind = Kind::none;
   uint32_t slot = 0;
   bool is_number = false;  // slot: an integer, real or truth value, and no tensor
   int64_t integer = 0;     // also boolean, dtype, layout, memory_format

@@ -23,11 +23,13 @@ class JsonParser {
  private:
   using Kind = JsonValue::Kind;
 
-  [[noreturn]] void fail(const std::string& cause) const { throw UserError("at byte " + std::to_string(at_) + ": " + cause); }
+  [[noreturn]] void fail(const std::string& cause) const { throw UserError("at byte " + std::to_string(at_) + ": " +
+      cause); }
 
   char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
   void skip_blanks() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' || text_[at_] == '\r')) ++at_;
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' || text_[at_] == '\r'))
+      ++at_;
   }
   bool accept(char c) {
     skip_blanks();
@@ -92,7 +94,8 @@ class JsonParser {
 
   void sort(std::vector<JsonValue::Member>& members) const {
     std::sort(members.begin(), members.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
-    const auto twice = std::adjacent_find(members.begin(), members.end(), [](const auto& a, const auto& b) { return a.name == b.name; });
+    const auto twice = std::adjacent_find(members.begin(), members.end(),
+        [](const auto& a, const auto& b) { return a.name == b.name; });
     if (twice != members.end()) fail("the name \"" + twice->name + "\" stands twice in an object");
   }
 
@@ -134,7 +137,8 @@ class JsonParser {
     v.kind_ = whole ? Kind::integer : Kind::real;
     const char* const end = digits.data() + digits.size();
     const auto read = whole ? std::from_chars(digits.data(), end, v.integer_) : std::from_chars(digits.data(), end, v.real_);
-    if (read.ec != std::errc() || read.ptr != end) fail("the number " + std::string(digits.substr(0, 40)) + " is out of range");
+    if (read.ec != std::errc() || read.ptr != end)
+      fail("the number " + std::string(digits.substr(0, 40)) + " is out of range");
     return v;
   }
 
@@ -202,7 +206,8 @@ class JsonParser {
       good = (c & 0xC0) == 0x80;
       point = (point << 6) | (c & 0x3F);
     }
-    if (!good || point < kLeast[more] || point > 0x10FFFF || (point >= 0xD800 && point <= 0xDFFF)) fail("a string is not UTF-8");
+    if (!good || point < kLeast[more] || point > 0x10FFFF || (point >= 0xD800 && point <= 0xDFFF))
+      fail("a string is not UTF-8");
     out += text_.substr(at_, static_cast<size_t>(more) + 1);
     at_ += static_cast<size_t>(more) + 1;
   }
@@ -215,7 +220,8 @@ class JsonParser {
 JsonValue JsonValue::parse(std::string_view text) { return JsonParser(text).document(); }
 
 void JsonValue::wrong(const char* expected) const {
-  static constexpr const char* kNames[] = {"null", "a truth value", "an integer", "a real number", "a string", "an array", "an object"};
+  static constexpr const char* kNames[] = {"null", "a truth value", "an integer", "a real number", "a string", "an array",
+      "an object"};
   throw UserError(std::string("expected ") + expected + ", found " + kNames[static_cast<size_t>(kind_)]);
 }
 
@@ -255,7 +261,8 @@ bool JsonValue::boolean() const {
 
 const JsonValue* JsonValue::find(std::string_view name) const {
   const auto& all = members();
-  const auto at = std::lower_bound(all.begin(), all.end(), name, [](const Member& m, std::string_view n) { return m.name < n; });
+  const auto at = std::lower_bound(all.begin(), all.end(), name,
+      [](const Member& m, std::string_view n) { return m.name < n; });
   return at != all.end() && at->name == name && !at->value.is_null() ? &at->value : nullptr;
 }
 

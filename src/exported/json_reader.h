@@ -1,5 +1,6 @@
-// JsonValue: a JSON text as a tree, read strictly (RFC 8259; UTF-8; no duplicate names; integers are int64) from a source that is not
-// trusted: nesting and the number of values are limited. What is missing or of another kind is a UserError that names it.
+// JsonValue: a JSON text as a tree, read strictly (RFC 8259; UTF-8; no duplicate names; integers are int64) from a source
+// that is not trusted: nesting and the number of values are limited. What is missing or of another kind is a UserError that
+// names it.
 #pragma once
 
 #include <cstdint>

@@ -37,7 +37,8 @@ class SizeParser {
 
  private:
   [[noreturn]] void fail() const {
-    throw UserError("the size " + quote(all_.substr(0, 200)) + " is not understood: sizes of inputs are sums, products, quotients, "
+    throw UserError("the size " + quote(all_.substr(0, 200)) +
+        " is not understood: sizes of inputs are sums, products, quotients, "
                     "remainders, minima and maxima of symbols and integers");
   }
 
@@ -199,7 +200,8 @@ SizeRange admitted(SizeRange range) {
 
 // --- the contract
 
-SizeContract::SizeContract(std::vector<DeclaredInput> inputs, SizeSymbols symbols, const std::map<std::string, SizeRange>& ranges)
+SizeContract::SizeContract(std::vector<DeclaredInput> inputs, SizeSymbols symbols, const std::map<std::string,
+    SizeRange>& ranges)
     : inputs_(std::move(inputs)), symbols_(std::move(symbols)) {
   for (const std::string& name : symbols_.names()) {
     const auto declared = ranges.find(name);
@@ -240,7 +242,8 @@ SizeContract::Row SizeContract::first_row(uint32_t input, uint32_t axis, std::ve
 bool SizeContract::solve(Row& row, std::vector<bool>& bound) const {
   std::vector<int64_t> symbols;
   collect_symbols(spec(row), symbols);
-  if (symbols.empty() || std::any_of(symbols.begin(), symbols.end(), [&](int64_t s) { return s != symbols[0]; })) return false;
+  if (symbols.empty() || std::any_of(symbols.begin(), symbols.end(), [&](int64_t s) { return s != symbols[0]; }))
+    return false;
   const auto form = affine(spec(row));
   if (bound[static_cast<size_t>(symbols[0])] || !form || form->factor == 0) return false;
   row.kind = Row::Kind::solve;
@@ -256,7 +259,8 @@ void SizeContract::require_bound(const Row& row, const std::vector<bool>& bound)
   collect_symbols(spec(row), symbols);
   for (const int64_t s : symbols) {
     if (!bound[static_cast<size_t>(s)])
-      throw UserError("no input has " + symbols_.names()[static_cast<size_t>(s)] + " as its size, which " + size_to_text(spec(row), symbols_) +
+      throw UserError("no input has " + symbols_.names()[static_cast<size_t>(s)] + " as its size, which " +
+          size_to_text(spec(row), symbols_) +
                       " of the input '" + inputs_[row.input].name + "' needs");
   }
 }
@@ -296,7 +300,8 @@ void SizeContract::check(std::span<const std::span<const int64_t>> seen) const {
 
 void SizeContract::fail_rank(size_t input, size_t seen) const {
   const DeclaredInput& declared = inputs_[input];
-  throw UserError("escapement: the input '" + declared.name + "' has " + std::to_string(seen) + " dims; the exported program takes " +
+  throw UserError("escapement: the input '" + declared.name + "' has " + std::to_string(seen) +
+      " dims; the exported program takes " +
                   std::to_string(declared.sizes.size()) + " (" +
                   join(declared.sizes, ", ", [&](const SizeSpec& size) { return size_to_text(size, symbols_); }) + ")");
 }

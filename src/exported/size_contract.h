@@ -1,8 +1,9 @@
 // SizeContract: what an exported program says about the sizes of its inputs, and the check of a call against it.
 //
-// A declared size is a number, a symbol with a range, or arithmetic on symbols; equal symbols are equal sizes. The check binds each
-// symbol where it stands alone, or solves a*s + c for it, and compares every other size with what its expression gives. A lower bound
-// of 1 or 2 admits 0 and 1: torch.export starts every dynamic size at 2 and says that 0 and 1 may come all the same.
+// A declared size is a number, a symbol with a range, or arithmetic on symbols; equal symbols are equal sizes. The check
+// binds each symbol where it stands alone, or solves a*s + c for it, and compares every other size with what its expression
+// gives. A lower bound of 1 or 2 admits 0 and 1: torch.export starts every dynamic size at 2 and says that 0 and 1 may come
+// all the same.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +34,8 @@ class SizeSymbols {
   std::vector<std::string> names_;
 };
 
-// Reads sympy's text of an expression, "Add(Mul(Integer(2), Symbol('s0', integer=True)), Integer(1))". It is parsed and never run;
-// what is not arithmetic as SizeSpec has it is a UserError.
+// Reads sympy's text of an expression, "Add(Mul(Integer(2), Symbol('s0', integer=True)), Integer(1))". It is parsed and
+// never run; what is not arithmetic as SizeSpec has it is a UserError.
 SizeSpec parse_size(std::string_view text, SizeSymbols& symbols);
 std::string size_to_text(const SizeSpec& size, const SizeSymbols& symbols);   // "2*s0 + 1"
 
@@ -67,7 +68,8 @@ class SizeContract {
   bool solve(Row& row, std::vector<bool>& bound) const;
   void require_bound(const Row& row, const std::vector<bool>& bound) const;
   bool hold(const Row& row, int64_t size, std::span<int64_t> values) const;
-  bool in_range(uint32_t symbol, int64_t value) const { return value >= ranges_[symbol].least && value <= ranges_[symbol].most; }
+  bool in_range(uint32_t symbol, int64_t value) const { return value >= ranges_[symbol].least &&
+      value <= ranges_[symbol].most; }
   const SizeSpec& spec(const Row& row) const { return inputs_[row.input].sizes[row.axis]; }
   [[noreturn]] void fail(const Row& row, int64_t seen, std::span<const int64_t> values) const;
   [[noreturn]] void fail_rank(size_t input, size_t seen) const;

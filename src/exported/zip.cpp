@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "support/error.h"
+#include "support/text.h"
 
 namespace escapement {
 
@@ -28,7 +29,8 @@ struct Record {
   template <class T>
   T get(size_t at) const {
     T value = 0;
-    for (size_t i = 0; i < sizeof(T); ++i) value = static_cast<T>(value | (static_cast<T>(std::to_integer<uint8_t>(data[at + i])) << (8 * i)));
+    for (size_t i = 0; i < sizeof(T); ++i)
+      value = static_cast<T>(value | (static_cast<T>(std::to_integer<uint8_t>(data[at + i])) << (8 * i)));
     return value;
   }
   uint16_t u16(size_t at) const { return get<uint16_t>(at); }
@@ -51,7 +53,12 @@ constexpr CrcTables make_crc_tables() {
 }
 constexpr CrcTables kCrc = make_crc_tables();
 
-std::string quoted(std::string_view name) { return "'" + std::string(name.substr(0, 200)) + "'"; }
+// Names of a damaged archive may be any bytes; messages are text.
+std::string quoted(std::string_view name) {
+  std::string text(name.substr(0, 200));
+  std::replace_if(text.begin(), text.end(), [](char c) { return static_cast<signed char>(c) < ' '; }, '?');
+  return quote(text);
+}
 
 }  // namespace
 
@@ -104,7 +111,8 @@ void ZipFile::fail(const std::string& cause) const {
 }
 
 void ZipFile::need(uint64_t offset, uint64_t size, const char* what) const {
-  if (offset > size_ || size > size_ - offset) fail(std::string("is truncated or corrupt: ") + what + " lies outside the file");
+  if (offset > size_ || size > size_ - offset)
+    fail(std::string("is truncated or corrupt: ") + what + " lies outside the file");
 }
 
 void ZipFile::read_at(uint64_t offset, std::span<std::byte> into) const {
@@ -193,13 +201,15 @@ void ZipFile::read_directory(const Directory& directory) {
     const Record record{rest.data()};
     const size_t name = record.u16(28), extra = record.u16(30), comment = record.u16(32);
     const size_t whole = kCentralHeader + name + extra + comment;
-    if (record.u32(0) != 0x02014b50 || whole > rest.size()) fail("is corrupt: entry " + std::to_string(i) + " of its directory");
+    if (record.u32(0) != 0x02014b50 || whole > rest.size())
+      fail("is corrupt: entry " + std::to_string(i) + " of its directory");
     Entry entry;
     entry.name.assign(reinterpret_cast<const char*>(rest.data() + kCentralHeader), name);
     entry.checksum = record.u32(16);
     if (record.u16(8) & 1) fail("has an encrypted entry, " + quoted(entry.name));
     if (record.u16(10) != 0)
-      fail("has a compressed entry, " + quoted(entry.name) + " (method " + std::to_string(record.u16(10)) + "): only stored ones are read");
+      fail("has a compressed entry, " + quoted(entry.name) + " (method " + std::to_string(record.u16(10)) +
+          "): only stored ones are read");
     Place place{record.u32(24), record.u32(20), record.u32(42)};
     const bool wide = place.size == kNarrow32 || place.packed == kNarrow32 || place.header == kNarrow32;
     if (wide && !widen_place(place, rest.subspan(kCentralHeader + name, extra)))
@@ -241,7 +251,8 @@ void ZipFile::check_layout() {
 }
 
 const ZipFile::Entry* ZipFile::find(std::string_view name) const {
-  const auto at = std::lower_bound(entries_.begin(), entries_.end(), name, [](const Entry& e, std::string_view n) { return e.name < n; });
+  const auto at = std::lower_bound(entries_.begin(), entries_.end(), name,
+      [](const Entry& e, std::string_view n) { return e.name < n; });
   return at != entries_.end() && at->name == name ? &*at : nullptr;
 }
 

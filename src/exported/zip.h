@@ -1,8 +1,9 @@
 // ZipFile: the entries of a zip archive whose entries are stored, not compressed, as torch.export writes them.
 //
-// The file is hostile until proven otherwise: every offset and length is checked against the file's size without overflow, entries may
-// not overlap, names are unique, and each entry's checksum is compared when it is read. Any breach is a UserError that names the file.
-// Entries are read into memory of the caller's, never mapped: a file that shrinks later is an error and not a bus fault.
+// The file is hostile until proven otherwise: every offset and length is checked against the file's size without overflow,
+// entries may not overlap, names are unique, and each entry's checksum is compared when it is read. Any breach is a
+// UserError that names the file. Entries are read into memory of the caller's, never mapped: a file that shrinks later is an
+// error and not a bus fault.
 #pragma once
 
 #include <cstddef>

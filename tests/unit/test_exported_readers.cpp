@@ -1,5 +1,5 @@
-// The readers of exported programs: zip, JSON, declared sizes and the graph, on good text and on damaged: a damaged file is one
-// UserError and nothing else.
+// The readers of exported programs: zip, JSON, declared sizes and the graph, on good text and on damaged: a damaged file is
+// one UserError and nothing else.
 #include <gtest/gtest.h>
 
 #include <unistd.h>
@@ -152,13 +152,13 @@ TEST_F(Zip, EveryFlippedBitIsAnErrorOrHarmless) {
 }
 
 TEST_F(Zip, LiesAreErrors) {
-  EXPECT_TRUE(contains(error_of({"a", "x", 8}), "compressed entry, 'a' (method 8)"));
+  EXPECT_TRUE(contains(error_of({"a", "x", 8}), "compressed entry, \"a\" (method 8)"));
   EXPECT_TRUE(contains(error_of({"a", "x", 0, 1}), "encrypted"));
-  EXPECT_TRUE(contains(error_of({"a", "x", 0, 0, 7u}), "checksum of 'a'"));
+  EXPECT_TRUE(contains(error_of({"a", "x", 0, 0, 7u}), "checksum of \"a\""));
   EXPECT_TRUE(contains(error_of({"a", "x", 0, 0, {}, 0x7FFFFFFFu}), "lies outside"));
   EXPECT_TRUE(contains(error_of({"a", "x", 0, 0, {}, {}, 0xFFFFFFF0u}), "lies outside"));
-  EXPECT_TRUE(contains(error_of({"a", "x", 0, 0, {}, 0xFFFFFFFFu}), "64-bit sizes of 'a' are missing"));
-  EXPECT_TRUE(contains(error_of(ZipMaker{{{"a", "x"}, {"a", "y"}}}.bytes()), "two entries 'a'"));
+  EXPECT_TRUE(contains(error_of({"a", "x", 0, 0, {}, 0xFFFFFFFFu}), "64-bit sizes of \"a\" are missing"));
+  EXPECT_TRUE(contains(error_of(ZipMaker{{{"a", "x"}, {"a", "y"}}}.bytes()), "two entries \"a\""));
   EXPECT_TRUE(contains(error_of(ZipMaker{{{"a", "xxxx"}, {"a", "y", 0, 0, {}, {}, 0u}}}.bytes()), "overlap"));
   EXPECT_TRUE(contains(error_of("no archive at all, but as long as an end record"), "no zip archive"));
 }

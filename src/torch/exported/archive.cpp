@@ -27,7 +27,8 @@ int64_t extent(const ExportedTensor& meta, const std::vector<int64_t>& sizes) {
     int64_t reach = 0;
     bad = bad || sizes[d] < 0 || meta.strides[d] < 0;
     empty = empty || sizes[d] == 0;
-    bad = bad || (sizes[d] > 0 && __builtin_mul_overflow(sizes[d] - 1, meta.strides[d], &reach)) || __builtin_add_overflow(last, reach, &last);
+    bad = bad || (sizes[d] > 0 && __builtin_mul_overflow(sizes[d] - 1, meta.strides[d], &reach)) ||
+        __builtin_add_overflow(last, reach, &last);
   }
   if (bad || __builtin_add_overflow(last, 1, &last)) throw UserError("its sizes and strides are no tensor's");
   return empty ? meta.offset : last;
@@ -48,19 +49,23 @@ std::vector<int64_t> plain_sizes(const ExportedTensor& meta) {
 
 at::Tensor tensor_on(const at::Tensor& data, const ExportedTensor& meta) {
   const c10::ScalarType dtype = dtype_from_schema(meta.dtype);
-  if (meta.layout != kStrided || meta.strides.size() != meta.sizes.size()) throw UserError("only strided tensors are supported");
-  if (!meta.device.starts_with("cpu")) throw UserError("it is on the device " + meta.device + ": export the program on the CPU");
+  if (meta.layout != kStrided || meta.strides.size() != meta.sizes.size())
+    throw UserError("only strided tensors are supported");
+  if (!meta.device.starts_with("cpu"))
+    throw UserError("it is on the device " + meta.device + ": export the program on the CPU");
   const std::vector<int64_t> sizes = plain_sizes(meta);
   int64_t bytes = 0;
   const int64_t elements = extent(meta, sizes);
   check_count(sizes);
-  if (__builtin_mul_overflow(elements, static_cast<int64_t>(c10::elementSize(dtype)), &bytes) || static_cast<uint64_t>(bytes) > data.nbytes())
+  if (__builtin_mul_overflow(elements, static_cast<int64_t>(c10::elementSize(dtype)), &bytes) ||
+      static_cast<uint64_t>(bytes) > data.nbytes())
     throw UserError("it reaches beyond its data (" + std::to_string(data.nbytes()) + " bytes)");
   return new_view(data, sizes, meta.strides, meta.offset, c10::scalarTypeToTypeMeta(dtype));
 }
 
 bool lie_alike(const at::Tensor& a, const at::Tensor& b) {
-  return a.dtype() == b.dtype() && a.sizes() == b.sizes() && a.strides() == b.strides() && a.storage_offset() == b.storage_offset();
+  return a.dtype() == b.dtype() && a.sizes() == b.sizes() && a.strides() == b.strides() &&
+      a.storage_offset() == b.storage_offset();
 }
 
 }  // namespace
@@ -107,7 +112,8 @@ void ExportArchive::expect_text(const char* name, std::string_view value) const 
   const ZipFile::Entry* entry = zip_.find(root_ + name);
   if (!entry) zip_.fail(std::string("has no ") + name);
   const std::string text = zip_.read_text(*entry, 100);
-  if (text != value) zip_.fail(std::string("has ") + name + " " + quote(text) + " where \"" + std::string(value) + "\" is read");
+  if (text != value)
+    zip_.fail(std::string("has ") + name + " " + quote(text) + " where \"" + std::string(value) + "\" is read");
 }
 
 std::string ExportArchive::find_model() const {
@@ -115,13 +121,15 @@ std::string ExportArchive::find_model() const {
   std::vector<std::string> found;
   for (const ZipFile::Entry& entry : zip_.entries()) {
     const std::string prefix = root_ + std::string(kFolder);
-    if (!entry.name.starts_with(prefix) || !entry.name.ends_with(kEnding) || entry.name.size() < prefix.size() + kEnding.size()) continue;
+    if (!entry.name.starts_with(prefix) || !entry.name.ends_with(kEnding) ||
+        entry.name.size() < prefix.size() + kEnding.size()) continue;
     found.push_back(entry.name.substr(prefix.size(), entry.name.size() - prefix.size() - kEnding.size()));
   }
   if (found.empty()) zip_.fail("holds no exported program (models/NAME.json); a package of compiled code cannot be loaded");
   if (found.size() == 1) return found[0];
   if (std::find(found.begin(), found.end(), "model") != found.end()) return "model";
-  zip_.fail("holds several programs (" + join(found, ", ", [](const std::string& name) { return name; }) + "), none of them named model");
+  zip_.fail("holds several programs (" + join(found, ", ", [](const std::string& name) { return name; }) +
+      "), none of them named model");
 }
 
 std::string ExportArchive::read_json(const std::string& name) const {
@@ -162,7 +170,8 @@ at::Tensor ExportArchive::weight(const std::string& name, std::map<std::string, 
   Loaded& entry = loaded[file];
   if (!entry.bytes.defined()) entry.bytes = read_bytes(file);
   at::Tensor tensor = tensor_on(entry.bytes, found.tensor);
-  const auto same = std::find_if(entry.tensors.begin(), entry.tensors.end(), [&](const at::Tensor& other) { return lie_alike(other, tensor); });
+  const auto same = std::find_if(entry.tensors.begin(), entry.tensors.end(),
+      [&](const at::Tensor& other) { return lie_alike(other, tensor); });
   if (same != entry.tensors.end()) return *same;
   return entry.tensors.emplace_back(std::move(tensor));
 }

@@ -33,7 +33,8 @@ int64_t memory_format_from_schema(int64_t number) {
 }
 
 c10::IValue device_of(const ExportedValue& value) {
-  if (value.text != "cpu" && value.text != "meta") throw UserError("the device " + value.text + " is not supported: export the program on the CPU");
+  if (value.text != "cpu" && value.text != "meta")
+    throw UserError("the device " + value.text + " is not supported: export the program on the CPU");
   return c10::Device(value.text);
 }
 
@@ -136,8 +137,10 @@ c10::IValue list(const ExportedValue& value, Values values, const c10::Type& typ
     }
     case c10::TypeKind::IntType: return integer_list(value, values, *element);
     case c10::TypeKind::SymIntType: return symbolic_integer_list(value, values, *element);
-    case c10::TypeKind::FloatType: return list_of<double>(value, [&](const ExportedValue& v) { return real(v, values, *element).toDouble(); });
-    case c10::TypeKind::BoolType: return list_of<bool>(value, [&](const ExportedValue& v) { return truth(v, values, *element).toBool(); });
+    case c10::TypeKind::FloatType: return list_of<double>(value,
+        [&](const ExportedValue& v) { return real(v, values, *element).toDouble(); });
+    case c10::TypeKind::BoolType: return list_of<bool>(value,
+        [&](const ExportedValue& v) { return truth(v, values, *element).toBool(); });
     case c10::TypeKind::StringType: break;
     default: break;
   }
@@ -162,7 +165,8 @@ c10::IValue converted(const ExportedValue& value, Values values, const c10::Type
     case c10::TypeKind::SymIntType: return symbolic_integer(value, values, type);
     case c10::TypeKind::FloatType: return real(value, values, type);
     case c10::TypeKind::BoolType: return truth(value, values, type);
-    case c10::TypeKind::StringType: return value.kind == Kind::text ? c10::IValue(value.text) : (misfit(type), c10::IValue());
+    case c10::TypeKind::StringType: return value.kind == Kind::text ? c10::IValue(value.text)
+        : (misfit(type), c10::IValue());
     case c10::TypeKind::DeviceObjType: return value.kind == Kind::device ? device_of(value) : (misfit(type), c10::IValue());
     case c10::TypeKind::ScalarTypeType: return enumeration(value, Kind::dtype, type);
     case c10::TypeKind::LayoutType: return enumeration(value, Kind::layout, type);
@@ -173,7 +177,8 @@ c10::IValue converted(const ExportedValue& value, Values values, const c10::Type
 }
 
 const c10::Type& without_optional(const c10::Type& type) {
-  return type.kind() == c10::TypeKind::OptionalType ? without_optional(*type.expectRef<c10::OptionalType>().getElementType()) : type;
+  return type.kind() == c10::TypeKind::OptionalType
+      ? without_optional(*type.expectRef<c10::OptionalType>().getElementType()) : type;
 }
 
 // One number for all: `stride=2` where the operator takes int[2].
@@ -206,9 +211,11 @@ bool is_tensor_argument(const c10::Argument& formal) { return formal.real_type()
 
 c10::ScalarType dtype_from_schema(int64_t number) {
   using Type = c10::ScalarType;
-  static constexpr Type kTypes[] = {Type::Byte, Type::Char, Type::Short, Type::Int, Type::Long, Type::Half, Type::Float, Type::Double,
+  static constexpr Type kTypes[] = {Type::Byte, Type::Char, Type::Short, Type::Int, Type::Long, Type::Half, Type::Float,
+      Type::Double,
                                     Type::ComplexHalf, Type::ComplexFloat, Type::ComplexDouble, Type::Bool, Type::BFloat16};
-  static constexpr Type kLater[] = {Type::UInt16, Type::Float8_e4m3fn, Type::Float8_e5m2, Type::Float8_e4m3fnuz, Type::Float8_e5m2fnuz,
+  static constexpr Type kLater[] = {Type::UInt16, Type::Float8_e4m3fn, Type::Float8_e5m2, Type::Float8_e4m3fnuz,
+      Type::Float8_e5m2fnuz,
                                     Type::Float8_e8m0fnu, Type::UInt32, Type::UInt64};
   if (number >= 1 && number <= 13) return kTypes[number - 1];
   if (number >= 28 && number <= 35) return kLater[number - 28];

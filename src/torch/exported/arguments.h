@@ -1,5 +1,6 @@
-// One argument of an ATen call of an exported program: a constant, converted once, or made of the program's values at each run.
-// Symbols of a recording pass through where the operator takes a SymInt, and are read (pinned) where it takes a plain number.
+// One argument of an ATen call of an exported program: a constant, converted once, or made of the program's values at each
+// run. Symbols of a recording pass through where the operator takes a SymInt, and are read (pinned) where it takes a plain
+// number.
 #pragma once
 
 #include <ATen/core/function_schema.h>

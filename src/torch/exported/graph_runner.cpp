@@ -48,7 +48,8 @@ GraphRunner::GraphRunner(const ExportedProgram& program, std::vector<at::Tensor>
 GraphRunner::~GraphRunner() = default;
 
 void GraphRunner::place_inputs(const ExportedProgram& program) {
-  for (const ExportedInput& input : program.inputs) (input.is_user() ? argument_slots_ : weight_slots_).push_back(input.slot);
+  for (const ExportedInput& input : program.inputs)
+    (input.is_user() ? argument_slots_ : weight_slots_).push_back(input.slot);
   ESCAPEMENT_CHECK(weight_slots_.size() == weights_.size(), "one tensor per weight");
 }
 
@@ -91,7 +92,8 @@ void GraphRunner::write_back(Values& values) const {
   for (const ExportedOutput& output : outputs_) {
     if (!output.is_write) continue;
     const c10::IValue &destination = values[output.destination], &value = values[output.value.slot];
-    if (!destination.isTensor() || !value.isTensor()) throw UserError("escapement: what the program writes back is no tensor");
+    if (!destination.isTensor() || !value.isTensor())
+      throw UserError("escapement: what the program writes back is no tensor");
     if (!destination.toTensor().is_same(value.toTensor())) destination.toTensor().copy_(value.toTensor());
   }
 }

@@ -1,8 +1,8 @@
-// GraphRunner: an exported program as steps, each an ATen call through the dispatcher, arithmetic on sizes, or an assertion. It runs the
-// same way eagerly and under the recorder, where values are wrappers and symbols.
+// GraphRunner: an exported program as steps, each an ATen call through the dispatcher, arithmetic on sizes, or an assertion.
+// It runs the same way eagerly and under the recorder, where values are wrappers and symbols.
 //
-// Every operator, overload and argument is looked up and converted when it is made; what does not exist is a UserError then, and a run
-// fails only as eager does. Runs share nothing but the weights, so any number of threads may run it.
+// Every operator, overload and argument is looked up and converted when it is made; what does not exist is a UserError then,
+// and a run fails only as eager does. Runs share nothing but the weights, so any number of threads may run it.
 #pragma once
 
 #include <ATen/core/ivalue.h>

@@ -1,4 +1,5 @@
-// The public API for exported programs (include/escapement/load.h): the inputs' check, then a Region over the program's graph.
+// The public API for exported programs (include/escapement/load.h): the inputs' check, then a Region over the program's
+// graph.
 #include "escapement/load.h"
 
 #include <c10/util/SmallVector.h>
@@ -46,7 +47,8 @@ struct InputForm {
 
   void check(const c10::IValue& value) const {
     if (value.isTensor() == integer || (integer && !value.isInt()))
-      throw UserError("escapement: the input '" + name + "' is " + value.tagKind() + ", expected " + (integer ? "an integer" : "a tensor"));
+      throw UserError("escapement: the input '" + name + "' is " + value.tagKind() + ", expected " +
+          (integer ? "an integer" : "a tensor"));
     if (!integer) check(value.toTensor());
   }
 
@@ -54,7 +56,8 @@ struct InputForm {
   void check(const at::Tensor& tensor) const {
     if (!tensor.defined()) throw UserError("escapement: the input '" + name + "' is an undefined tensor");
     if (tensor.scalar_type() != dtype)
-      throw UserError("escapement: the input '" + name + "' is of dtype " + c10::toString(tensor.scalar_type()) + ", expected " +
+      throw UserError("escapement: the input '" + name + "' is of dtype " + c10::toString(tensor.scalar_type()) +
+          ", expected " +
                       c10::toString(dtype) + "; convert it, or export the program with this dtype");
     if (!tensor.device().is_cpu() || tensor.layout() != c10::kStrided)
       throw UserError("escapement: the input '" + name + "' is no strided tensor on the CPU");
@@ -74,8 +77,10 @@ std::vector<InputForm> forms_of(const std::vector<ExportedInput>& inputs) {
 
 struct Module::Impl {
   Impl(const std::string& path, const ExportArchive& archive, const Options& options)
-      : forms(forms_of(user_inputs(archive.program()))), contract(archive.program().contract()), runner(archive.program(), archive.weights()),
-        region(std::filesystem::path(path).stem().string(), [this](const Region::Values& in, Region::Values& out) { runner.run(in, out); },
+      : forms(forms_of(user_inputs(archive.program()))), contract(archive.program().contract()),
+          runner(archive.program(), archive.weights()),
+        region(std::filesystem::path(path).stem().string(),
+            [this](const Region::Values& in, Region::Values& out) { runner.run(in, out); },
                input_specs(user_inputs(archive.program())), options) {
     for (const InputForm& form : forms) names.push_back(form.name);
   }
@@ -83,7 +88,8 @@ struct Module::Impl {
   void check(const Region::Values& inputs) const {
     if (inputs.size() != forms.size())
       throw UserError("escapement: the program takes " + std::to_string(forms.size()) + " inputs (" +
-                      join(names, ", ", [](const std::string& name) { return name; }) + "), and " + std::to_string(inputs.size()) + " are given");
+                      join(names, ", ", [](const std::string& name) { return name; }) + "), and " +
+                          std::to_string(inputs.size()) + " are given");
     for (size_t i = 0; i < forms.size(); ++i) forms[i].check(inputs[i]);
     check_sizes(inputs);
   }
@@ -128,7 +134,8 @@ std::vector<at::Tensor> Module::operator()(const std::vector<at::Tensor>& inputs
   std::vector<at::Tensor> results;
   for (c10::IValue& output : impl_->call({inputs.begin(), inputs.end()})) {
     if (!output.isTensor() && !output.isNone())
-      throw UserError("escapement: result " + std::to_string(results.size()) + " of the program is a number: call run(), which returns these, too");
+      throw UserError("escapement: result " + std::to_string(results.size()) +
+          " of the program is a number: call run(), which returns these, too");
     results.push_back(output.isTensor() ? std::move(output).toTensor() : at::Tensor());
   }
   return results;

@@ -20,7 +20,8 @@ using Step = GraphRunner::Step;
 using Kind = ExportedValue::Kind;
 
 const ExportedValue* input_named(const ExportedNode& node, std::string_view name) {
-  const auto found = std::find_if(node.inputs.begin(), node.inputs.end(), [&](const auto& input) { return input.first == name; });
+  const auto found = std::find_if(node.inputs.begin(), node.inputs.end(),
+      [&](const auto& input) { return input.first == name; });
   return found == node.inputs.end() ? nullptr : &found->second;
 }
 
@@ -87,7 +88,8 @@ class Call final : public Step {
     if (outputs.size() > returns.size()) throw UserError("the operator has fewer results than the node");
     for (size_t i = 0; i < outputs.size(); ++i) {
       const bool list = returns[i].type()->kind() == c10::TypeKind::ListType;
-      if (outputs[i].kind != Kind::none && (outputs[i].kind == Kind::list) != list) throw UserError("the operator has other results than the node");
+      if (outputs[i].kind != Kind::none && (outputs[i].kind == Kind::list) != list)
+        throw UserError("the operator has other results than the node");
     }
   }
 
@@ -96,7 +98,8 @@ class Call final : public Step {
     if (output.kind != Kind::list) return;
     const c10::ArrayRef<c10::IValue> items = result.toListRef();
     if (items.size() != output.items.size())
-      throw UserError("it gives " + std::to_string(items.size()) + " results where the program was exported with " + std::to_string(output.items.size()));
+      throw UserError("it gives " + std::to_string(items.size()) + " results where the program was exported with " +
+          std::to_string(output.items.size()));
     for (size_t i = 0; i < items.size(); ++i) store(output.items[i], items[i], values);
   }
 
@@ -107,8 +110,8 @@ class Call final : public Step {
 // Opens files by a name: nothing that an archive may ask for.
 constexpr std::string_view kForbidden[] = {"aten::from_file"};
 
-// `tensor * size` is exported as mul.Tensor with an integer, which a tensor argument could hold only as a plain number: the Scalar
-// overload, which means the same, keeps it a symbol.
+// `tensor * size` is exported as mul.Tensor with an integer, which a tensor argument could hold only as a plain number: the
+// Scalar overload, which means the same, keeps it a symbol.
 std::optional<c10::OperatorHandle> scalar_overload(const ExportedNode& node, const c10::FunctionSchema& schema) {
   const bool given = std::any_of(schema.arguments().begin(), schema.arguments().end(), [&](const c10::Argument& formal) {
     const ExportedValue* value = input_named(node, formal.name());
@@ -135,7 +138,8 @@ c10::OperatorHandle find_operator(const std::string& target) {
   if (std::find(std::begin(kForbidden), std::end(kForbidden), full) != std::end(kForbidden))
     throw UserError("the operator opens files, which a loaded program may not");
   if (const auto found = c10::Dispatcher::singleton().findSchema({full, which == "default" ? "" : which})) return *found;
-  throw UserError("the operator " + full + "." + which + " is not registered in this process: link the library that defines it" +
+  throw UserError("the operator " + full + "." + which +
+      " is not registered in this process: link the library that defines it" +
                   (space == "aten" ? ", or export the program with the version of PyTorch that is linked here" : ""));
 }
 
@@ -169,7 +173,8 @@ class Arithmetic final : public Step {
 class Metadata final : public Step {
  public:
   enum class What : uint8_t { size, stride, numel, offset };
-  Metadata(const ExportedNode& node, What what) : Step(node), what_(what), output_(only_output(node)), tensor_(needed(node, "self")) {
+  Metadata(const ExportedNode& node, What what) : Step(node), what_(what), output_(only_output(node)),
+      tensor_(needed(node, "self")) {
     if (what_ > What::stride) return;
     const ExportedValue& dim = needed(node, "dim");
     if (dim.kind != Kind::integer) throw UserError("the argument \"dim\": expected an integer");
@@ -203,7 +208,8 @@ class Metadata final : public Step {
 class Assertion final : public Step {
  public:
   explicit Assertion(const ExportedNode& node) : Step(node), truth_(needed(node, "self")) {
-    if (const ExportedValue* message = input_named(node, "assert_msg"); message && message->kind == Kind::text) message_ = message->text;
+    if (const ExportedValue* message = input_named(node, "assert_msg"); message && message->kind == Kind::text)
+      message_ = message->text;
   }
 
   void run(Values& values) const override {
@@ -220,7 +226,8 @@ class Assertion final : public Step {
 // sym_constrain_range(size, *, min=None, max=None)
 class RangeAssertion final : public Step {
  public:
-  explicit RangeAssertion(const ExportedNode& node) : Step(node), size_(needed(node, input_named(node, "size") ? "size" : "self")) {
+  explicit RangeAssertion(const ExportedNode& node) : Step(node),
+      size_(needed(node, input_named(node, "size") ? "size" : "self")) {
     least_ = bound(node, "min");
     most_ = bound(node, "max");
   }
@@ -228,7 +235,8 @@ class RangeAssertion final : public Step {
   void run(Values& values) const override {
     const c10::IValue size = number_of(size_, values);
     const bool good = (!least_ || holds(at_least(size, *least_))) && (!most_ || holds(at_most(size, *most_)));
-    TORCH_CHECK(good, "a value of the exported program (", name, ") is outside of the range ", least_ ? std::to_string(*least_) : "-inf", "..",
+    TORCH_CHECK(good, "a value of the exported program (", name, ") is outside of the range ", least_
+        ? std::to_string(*least_) : "-inf", "..",
                 most_ ? std::to_string(*most_) : "inf", " that it was exported with");
   }
 
@@ -244,11 +252,13 @@ class RangeAssertion final : public Step {
   std::optional<int64_t> least_, most_;
 };
 
-// _assert_tensor_metadata: dtype, device and layout follow from the inputs', so nothing is recorded; sizes and strides are compared.
+// _assert_tensor_metadata: dtype, device and layout follow from the inputs', so nothing is recorded; sizes and strides are
+// compared.
 class MetadataAssertion final : public Step {
  public:
   explicit MetadataAssertion(const ExportedNode& node) : Step(node), tensor_(needed(node, "a")) {
-    if (const ExportedValue* dtype = input_named(node, "dtype"); dtype && dtype->kind == Kind::dtype) dtype_ = dtype_from_schema(dtype->integer);
+    if (const ExportedValue* dtype = input_named(node, "dtype"); dtype && dtype->kind == Kind::dtype)
+      dtype_ = dtype_from_schema(dtype->integer);
     for (const char* name : {"size", "stride"}) {
       const ExportedValue* list = input_named(node, name);
       if (list && list->kind != Kind::none) throw UserError("the argument " + quote(name) + " is not supported");
@@ -257,7 +267,8 @@ class MetadataAssertion final : public Step {
 
   void run(Values& values) const override {
     const at::Tensor& tensor = tensor_of(tensor_, values);
-    TORCH_CHECK(!dtype_ || tensor.scalar_type() == *dtype_, "Tensor dtype mismatch! Expected: ", *dtype_, ", got: ", tensor.scalar_type());
+    TORCH_CHECK(!dtype_ || tensor.scalar_type() == *dtype_, "Tensor dtype mismatch! Expected: ", *dtype_, ", got: ",
+        tensor.scalar_type());
     TORCH_CHECK(tensor.device().is_cpu() && tensor.layout() == c10::kStrided, "expected a strided tensor on the CPU");
   }
 
@@ -277,7 +288,8 @@ std::unique_ptr<Step> special_step(const ExportedNode& node) {
   if (name == "sym_numel.default") return std::make_unique<Metadata>(node, What::numel);
   if (name == "sym_storage_offset.default") return std::make_unique<Metadata>(node, What::offset);
   if (name == "_assert_scalar.default") return std::make_unique<Assertion>(node);
-  if (name == "sym_constrain_range.default" || name == "sym_constrain_range_for_size.default") return std::make_unique<RangeAssertion>(node);
+  if (name == "sym_constrain_range.default" || name == "sym_constrain_range_for_size.default")
+    return std::make_unique<RangeAssertion>(node);
   if (name == "_assert_tensor_metadata.default") return std::make_unique<MetadataAssertion>(node);
   return nullptr;
 }

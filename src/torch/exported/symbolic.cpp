@@ -207,19 +207,22 @@ bool is_number(const c10::IValue& v) { return is_symbolic(v) || v.isInt() || v.i
 }  // namespace
 
 const SymbolicOp* find_symbolic_op(std::string_view target) {
-  const auto found = std::find_if(std::begin(kOps), std::end(kOps), [&](const SymbolicOp& op) { return op.target == target; });
+  const auto found = std::find_if(std::begin(kOps), std::end(kOps),
+      [&](const SymbolicOp& op) { return op.target == target; });
   return found == std::end(kOps) ? nullptr : found;
 }
 
 c10::IValue run_symbolic_op(const SymbolicOp& op, std::span<const c10::IValue> arguments) {
-  for (const c10::IValue& v : arguments) TORCH_CHECK(is_number(v), op.target, " of the exported program is given something that is no number");
+  for (const c10::IValue& v : arguments)
+    TORCH_CHECK(is_number(v), op.target, " of the exported program is given something that is no number");
   if (op.kind == Kind::choose) return holds(arguments[0]) ? arguments[1] : arguments[2];
   const c10::IValue& a = arguments[0];
   if (op.arity == 1) return is_symbolic(a) ? unary_symbol(op.kind, a) : unary_number(op.kind, a);
   const c10::IValue& b = arguments[1];
   if (!is_symbolic(a) && !is_symbolic(b)) return binary_number(op.kind, a, b);
   const c10::SymNode base = node_of(is_symbolic(a) ? a : b);
-  return value_of(binary_node(op.kind, checked_node(op.kind, node_like(base, a)), checked_node(op.kind, node_like(base, b))));
+  return value_of(binary_node(op.kind, checked_node(op.kind, node_like(base, a)),
+      checked_node(op.kind, node_like(base, b))));
 }
 
 bool holds(const c10::IValue& truth) {

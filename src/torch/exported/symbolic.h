@@ -1,5 +1,6 @@
-// The arithmetic of sizes in an exported program (_operator.mul, torch.sym_max, ...) on what its values hold: plain numbers, or the
-// symbols of a recording, which stay symbols. Plain integers follow Python: division rounds down, and an overflow is an error.
+// The arithmetic of sizes in an exported program (_operator.mul, torch.sym_max, ...) on what its values hold: plain numbers,
+// or the symbols of a recording, which stay symbols. Plain integers follow Python: division rounds down, and an overflow is
+// an error.
 #pragma once
 
 #include <ATen/core/ivalue.h>

@@ -37,7 +37,8 @@ nb::tuple call_module(const Module& module, const nb::args& args) {
 Module* load_module(const std::string& path, const nb::dict& options) {
   return translated([&] {
     OptionList list;
-    for (const auto& [name, value] : options) list.emplace_back(nb::cast<std::string>(name), nb::cast<std::string>(nb::str(value)));
+    for (const auto& [name, value] : options)
+      list.emplace_back(nb::cast<std::string>(name), nb::cast<std::string>(nb::str(value)));
     return new Module(load(path, list));
   });
 }
