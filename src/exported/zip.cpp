@@ -19,6 +19,7 @@ namespace escapement {
 namespace {
 
 constexpr uint64_t kMaxDirectory = uint64_t{256} << 20;
+constexpr uint64_t kBlock = uint64_t{256} << 10;
 constexpr uint64_t kEndRecord = 22, kLocator = 20, kWideEndRecord = 56, kCentralHeader = 46, kLocalHeader = 30;
 constexpr uint16_t kNarrow16 = 0xFFFF;        // "see the 64-bit record"
 constexpr uint32_t kNarrow32 = 0xFFFFFFFF;
@@ -73,8 +74,8 @@ uint32_t crc32(std::span<const std::byte> bytes, uint32_t before) {
     uint64_t word;
     std::memcpy(&word, p, 8);
     word ^= c;
-    c = 0;
-    for (size_t k = 0; k < 8; ++k) c ^= kCrc[7 - k][(word >> (8 * k)) & 0xFF];
+    c = kCrc[7][word & 0xFF] ^ kCrc[6][(word >> 8) & 0xFF] ^ kCrc[5][(word >> 16) & 0xFF] ^ kCrc[4][(word >> 24) & 0xFF] ^
+        kCrc[3][(word >> 32) & 0xFF] ^ kCrc[2][(word >> 40) & 0xFF] ^ kCrc[1][(word >> 48) & 0xFF] ^ kCrc[0][word >> 56];
   }
   for (; left > 0; --left, ++p) c = (c >> 8) ^ kCrc[0][(c ^ std::to_integer<uint32_t>(*p)) & 0xFF];
   return ~c;
@@ -258,8 +259,13 @@ const ZipFile::Entry* ZipFile::find(std::string_view name) const {
 
 void ZipFile::read(const Entry& entry, std::span<std::byte> into) const {
   ESCAPEMENT_CHECK(into.size() == entry.size, "memory for an entry");
-  read_at(entry.offset, into);
-  if (crc32(into) != entry.checksum) fail("is corrupt: the checksum of " + quoted(entry.name) + " is wrong");
+  uint32_t checksum = 0;
+  for (uint64_t at = 0; at < entry.size; at += kBlock) {
+    const std::span<std::byte> block = into.subspan(at, std::min(kBlock, entry.size - at));
+    read_at(entry.offset + at, block);
+    checksum = crc32(block, checksum);   // while it is in the cache
+  }
+  if (checksum != entry.checksum) fail("is corrupt: the checksum of " + quoted(entry.name) + " is wrong");
 }
 
 std::string ZipFile::read_text(const Entry& entry, uint64_t most) const {

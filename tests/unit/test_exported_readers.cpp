@@ -123,7 +123,24 @@ TEST_F(Zip, EntriesAreFoundAndRead) {
 }
 
 TEST_F(Zip, ChecksumIsTheStandardOne) {
-  EXPECT_EQ(crc32(std::as_bytes(std::span("123456789", 9))), 0xCBF43926u);
+  const auto bytes = std::as_bytes(std::span("123456789", 9));
+  EXPECT_EQ(crc32(bytes), 0xCBF43926u);
+  EXPECT_EQ(crc32(bytes.subspan(4), crc32(bytes.first(4))), 0xCBF43926u);
+}
+
+// Large entries are read in blocks.
+TEST_F(Zip, ALargeEntryIsReadWholeAndChecked) {
+  std::string data(1'000'003, '\0');
+  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i * 2654435761u >> 13);
+  ZipMaker maker{{{"a", data}}};
+  {
+    const ZipFile zip(file(maker.bytes()));
+    EXPECT_TRUE(zip.read_text(*zip.find("a"), 2'000'000) == data);
+  }
+  std::string damaged = maker.bytes();
+  damaged[900'000] ^= 1;
+  const ZipFile zip(file(damaged));
+  EXPECT_TRUE(contains(message_of([&] { zip.read_text(*zip.find("a"), 2'000'000); }), "checksum of \"a\""));
 }
 
 TEST_F(Zip, EveryTruncationIsAnError) {
