@@ -13,6 +13,7 @@ namespace escapement {
 namespace {
 
 constexpr int64_t kSchemaMajor = 8;
+constexpr std::string_view kGradBlock = "torch.ops.higher_order.wrap_with_set_grad_enabled";
 constexpr size_t kMaxNodes = 1'000'000, kMaxRank = 64;
 
 // The only member of a tagged union, {"as_int": 3}.
@@ -187,7 +188,7 @@ class ProgramReader {
     if (auto found = scalar_argument(tag, value)) return *found;
     if (auto found = list_argument(tag, value)) return *found;
     if (tag == "as_graph")
-      throw UserError("an operator with a graph inside (torch.cond, while_loop, autocast, no_grad) is not supported");
+      throw UserError("an operator with a graph inside (torch.cond, while_loop, autocast) is not supported");
     if (tag == "as_custom_obj") throw UserError("script objects are not supported");
     throw UserError("an argument of the kind " + quote(tag) + " is not supported");
   }
@@ -275,6 +276,7 @@ class ProgramReader {
   void read_node(const JsonValue& json) {
     ExportedNode node;
     node.target = json["target"].string();
+    if (node.target == kGradBlock) return within(quote(node.target), [&] { read_block(json); });
     const JsonValue* name = json.find("name");
     node.name = name ? name->string() : node.target;
     within(quote(node.target), [&] {
@@ -283,6 +285,54 @@ class ProgramReader {
       for (const JsonValue& output : json["outputs"].array()) node.outputs.push_back(result(output));
     });
     program_.nodes.push_back(std::move(node));
+  }
+
+  // A block under torch.no_grad: arguments are the mode, a graph and its inputs. Gradients are computed nowhere, so its
+  // nodes become nodes like others; its names are its own.
+  void read_block(const JsonValue& json) {
+    const auto& arguments = json["inputs"].array();
+    if (arguments.size() < 2) throw UserError("a mode and a graph are expected");
+    const auto& [tag, named] = only_member(arguments[1]["arg"]);
+    if (tag != "as_graph") throw UserError("a graph is expected");
+    const JsonValue& graph = named["graph"];
+    Slots inner = bound_inputs(graph["inputs"].array(), arguments);
+    std::swap(slots_, inner);
+    for (const JsonValue& node : graph["nodes"].array()) read_node(node);
+    std::vector<uint32_t> results;
+    for (const JsonValue& output : graph["outputs"].array()) results.push_back(slot_of(output));
+    std::swap(slots_, inner);
+    bind_results(json["outputs"].array(), results);
+  }
+
+  using Slots = std::map<std::string, uint32_t, std::less<>>;
+
+  Slots bound_inputs(const std::vector<JsonValue>& names, const std::vector<JsonValue>& arguments) const {
+    if (names.size() + 2 != arguments.size()) throw UserError("the graph and the call have different numbers of inputs");
+    Slots inner;
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (!inner.try_emplace(value_name(names[i]), slot_of(arguments[i + 2]["arg"])).second)
+        throw UserError("the value " + quote(value_name(names[i])) + " is defined twice");
+    }
+    return inner;
+  }
+
+  void bind_results(const std::vector<JsonValue>& names, const std::vector<uint32_t>& results) {
+    if (names.size() != results.size()) throw UserError("the graph and the call have different numbers of results");
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (!slots_.try_emplace(value_name(names[i]), results[i]).second)
+        throw UserError("the value " + quote(value_name(names[i])) + " is defined twice");
+    }
+  }
+
+  static const std::string& value_name(const JsonValue& json) {
+    const auto& [tag, value] = only_member(json);
+    return value[tag == "as_tensor" ? "name" : "as_name"].string();
+  }
+
+  uint32_t slot_of(const JsonValue& json) const {
+    const ExportedValue value = argument(json);
+    if (value.kind != Kind::slot) throw UserError("a constant as an input or a result of a block is not supported");
+    return value.slot;
   }
 
   // --- outputs
@@ -323,7 +373,7 @@ class ProgramReader {
   const JsonValue& graph_;
   const JsonValue& top_;
   ExportedProgram program_;
-  std::map<std::string, uint32_t, std::less<>> slots_;
+  Slots slots_;
   std::map<std::pair<ExportedInput::Kind, std::string>, uint32_t> by_role_;
 };
 

@@ -86,6 +86,18 @@ class Indexing(torch.nn.Module):
         return torch.where(out > 0, out, -out), x[index][:, None].to(torch.float64), torch.nn.functional.pad(x, (1, 2))
 
 
+class GradBlocks(torch.nn.Module):
+    """Exported with the block's graph inside a node, and names of it that come twice."""
+
+    def forward(self, x):
+        with torch.no_grad():
+            a, b, c = x.sin(), x.shape[0] * 2, x.cos()
+        y = a + c
+        with torch.no_grad():
+            z = y.exp()
+        return y * b + z
+
+
 def rows(n, *rest, dtype=torch.float32):
     g = seeded(n, rest)
     return torch.randint(0, 5, (n, *rest), generator=g) if dtype == torch.long else torch.rand(n, *rest, generator=g)
@@ -96,6 +108,7 @@ CASES = {
     "sizes": (Sizes, lambda n: (rows(n, 5), rows(n + 3, 5), n + 2), ({0: Dim.AUTO}, {0: Dim.AUTO}, Dim.AUTO)),
     "counter": (Counter, lambda n: (rows(n + 2, 3), rows(3)), ({0: Dim.AUTO}, None)),
     "tied": (Tied, lambda n: (rows(2, n, dtype=torch.long),), ({1: S},)),
+    "no-grad blocks": (GradBlocks, lambda n: (rows(n, 4),), ({0: Dim.AUTO},)),
     "indexing": (Indexing, lambda n: (rows(n + 5, n + 5), torch.tensor([0, 2, 4])), ({0: I, 1: I}, None)),
     "data-dependent": (DataDependent, lambda n: (rows(n) + 2,), ({0: Dim.AUTO},)),
 }
@@ -103,9 +116,10 @@ CASES = {
 
 def save(path, make, example, dynamic_shapes, decompose=False):
     torch.manual_seed(0)
-    program = torch.export.export(make().eval() if make is not Counter else make(), example, dynamic_shapes=dynamic_shapes)
-    if decompose:
-        program = program.run_decompositions()
+    with torch.enable_grad():  # else blocks under no_grad would not be seen as such
+        program = torch.export.export(make().train(make is Counter), example, dynamic_shapes=dynamic_shapes)
+        if decompose:
+            program = program.run_decompositions()
     torch.export.save(program, path)
     return path
 
@@ -299,6 +313,12 @@ def test_a_graph_inside_an_operator_is_refused_by_name(tmp_path):
     path = save(tmp_path / "model.pt2", Branch, (rows(3),), None)
     with pytest.raises(RuntimeError, match="torch.ops.higher_order.cond.*an operator with a graph inside"):
         load(path)
+
+
+def test_blocks_under_no_grad_are_exported_as_such(tmp_path):
+    make, inputs, dynamic_shapes = CASES["no-grad blocks"]
+    with zipfile.ZipFile(save(tmp_path / "model.pt2", make, inputs(6), dynamic_shapes)) as archive:
+        assert archive.read("model/models/model.json").count(b"higher_order.wrap_with_set_grad_enabled") == 2
 
 
 def test_an_unknown_option_is_refused(tmp_path):
