@@ -1,4 +1,5 @@
-// Escapement for C++ programs that embed LibTorch: compile a function of tensors once, call it at any sizes.
+// Escapement for C++ programs that embed LibTorch: compile a function of tensors once, call it at any sizes. For programs exported by
+// Python see load.h.
 //
 //   escapement::Function f([](const std::vector<at::Tensor>& in) -> std::vector<at::Tensor> {
 //     return {at::softmax(at::matmul(in[0], in[1]), -1)};

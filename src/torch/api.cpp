@@ -5,6 +5,7 @@
 
 #include "support/error.h"
 #include "support/version.h"
+#include "torch/api_options.h"
 #include "torch/region.h"
 
 namespace escapement {
@@ -16,7 +17,9 @@ std::vector<InputSpec> unknown_inputs(size_t count) {
   return specs;
 }
 
-Options parse(const OptionList& list) {
+}  // namespace
+
+Options parse_options(const OptionList& list) {
   Options options = default_options();
   for (const auto& [name, value] : list) {
     try {
@@ -27,8 +30,6 @@ Options parse(const OptionList& list) {
   }
   return options;
 }
-
-}  // namespace
 
 struct Function::Impl {
   Body body;
@@ -57,7 +58,7 @@ const char* version() { return build_version().data(); }
 Function::Function(Body body, const OptionList& options, std::string name) : impl_(new Impl) {
   impl_->body = std::move(body);
   impl_->name = std::move(name);
-  impl_->options = parse(options);
+  impl_->options = parse_options(options);
 }
 Function::~Function() = default;
 Function::Function(Function&&) noexcept = default;

@@ -19,18 +19,12 @@
 
 #include "escapement/export.h"
 #include "support/options.h"
+#include "support/size_spec.h"
 #include "torch/flow.h"
 #include "torch/program.h"
 #include "torch/recorder.h"
 
 namespace escapement {
-
-// A size as the front end knows it: a number, one of the program's symbols, or arithmetic on such.
-struct SizeSpec {
-  enum class Kind : uint8_t { unknown, constant, symbol, add, mul, floordiv, mod, min, max, neg } kind = Kind::unknown;
-  int64_t number = 0;            // constant's value, symbol's number
-  std::vector<SizeSpec> operands;
-};
 
 struct InputSpec {
   enum class Kind : uint8_t { tensor, integer, other } kind = Kind::tensor;

@@ -164,7 +164,7 @@ TEST(Program, RelationsOfHandMadeTracesAreChecked) {
     number.dim = trace.dims.mul(n, trace.dims.constant(2));
     number.name = "arg1";
     trace.inputs.push_back(number);
-    return make_program(std::move(builder), {}, {true, 0, left_out});
+    return make_program(std::move(builder), {}, {.drop_guard = left_out});
   };
   const at::Tensor stepped = at::randn({8}).slice(0, 0, 8, 2), plain = at::randn({4});
   const auto call = [](const at::Tensor& x, int64_t n) { return std::vector<Argument>{{&x, 0}, {nullptr, n}}; };

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 # folder -> the folders below it. specialize and kernels are siblings; jit/run must build without LLVM, so it never sees jit/llvm.
 BELOW = {
     "support": [],
+    "exported": ["support"],
     "trace": ["support"],
     "guards": ["support", "trace"],
     "specialize": ["support", "trace", "guards"],

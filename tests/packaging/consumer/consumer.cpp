@@ -3,6 +3,7 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/ones.h>
 #include <escapement/escapement.h>
+#include <escapement/load.h>
 
 #include <cstdio>
 
@@ -12,6 +13,11 @@ int main() {
   for (const int64_t rows : {3, 5, 0, 1}) {
     const at::Tensor x = at::ones({rows, 2});
     if (!at::equal(twice_plus_one({x})[0], x.mul(2).add(1))) return 1;
+  }
+  try {
+    escapement::load("/nonexistent.pt2");
+    return 1;
+  } catch (const std::runtime_error&) {   // a type that both sides of the library know
   }
   std::printf("consumer: escapement %s\n", escapement::version());
 }

@@ -1,0 +1,410 @@
+// See exported_program.h. The schema: torch/_export/serde/schema.py of PyTorch 2.13.
+#include "exported/exported_program.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "exported/json_reader.h"
+#include "support/error.h"
+#include "support/text.h"
+
+namespace escapement {
+
+namespace {
+
+constexpr int64_t kSchemaMajor = 8;
+constexpr std::string_view kGradBlock = "torch.ops.higher_order.wrap_with_set_grad_enabled";
+constexpr size_t kMaxNodes = 1'000'000, kMaxRank = 64;
+
+// The only member of a tagged union, {"as_int": 3}.
+const JsonValue::Member& only_member(const JsonValue& json) {
+  if (json.members().size() != 1) throw UserError("expected an object with one member");
+  return json.members()[0];
+}
+
+// The name of the member says what is being read.
+template <class Read>
+auto within(const std::string& where, Read read) {
+  try {
+    return read();
+  } catch (const UserError& error) {
+    throw UserError(where + ": " + error.what());
+  }
+}
+
+std::string device_text(const JsonValue& json) {
+  const JsonValue* index = json.find("index");
+  return json["type"].string() + (index ? ":" + std::to_string(index->integer()) : "");
+}
+
+ExportedTensor tensor_meta(const JsonValue& json, SizeSymbols& symbols) {
+  ExportedTensor tensor;
+  tensor.dtype = json["dtype"].integer();
+  tensor.layout = json["layout"].integer();
+  tensor.device = device_text(json["device"]);
+  const auto& sizes = json["sizes"].array();
+  if (sizes.size() > kMaxRank) throw UserError("more than " + std::to_string(kMaxRank) + " dims");
+  for (const JsonValue& size : sizes) {
+    const auto& [tag, value] = only_member(size);
+    if (tag == "as_expr") {
+      tensor.sizes.push_back(parse_size(value["expr_str"].string(), symbols));
+    } else {
+      SizeSpec constant;
+      constant.kind = SizeSpec::Kind::constant;
+      constant.number = value.integer();
+      tensor.sizes.push_back(constant);
+    }
+  }
+  const auto& strides = json["strides"].array();
+  if (strides.size() != sizes.size()) throw UserError("as many strides as sizes are expected");
+  for (const JsonValue& stride : strides) {
+    const JsonValue* number = stride.find("as_int");
+    if (number == nullptr) return tensor.strides.clear(), tensor;
+    tensor.strides.push_back(number->integer());
+  }
+  const JsonValue* offset = json["storage_offset"].find("as_int");
+  tensor.offset = offset ? offset->integer() : 0;
+  return tensor;
+}
+
+class ProgramReader {
+ public:
+  explicit ProgramReader(const JsonValue& top) : module_(top["graph_module"]), graph_(module_["graph"]), top_(top) {}
+
+  ExportedProgram read() {
+    check_version();
+    within("range_constraints", [&] { read_ranges(); });
+    within("inputs", [&] { read_inputs(); });
+    const auto& nodes = graph_["nodes"].array();
+    if (nodes.size() > kMaxNodes) throw UserError("more than " + std::to_string(kMaxNodes) + " nodes");
+    for (size_t i = 0; i < nodes.size(); ++i) within("node " + std::to_string(i), [&] { read_node(nodes[i]); });
+    within("outputs", [&] { read_outputs(); });
+    return std::move(program_);
+  }
+
+ private:
+  using Kind = ExportedValue::Kind;
+
+  void check_version() const {
+    const int64_t major = top_["schema_version"]["major"].integer();
+    if (major != kSchemaMajor)
+      throw UserError("its schema has version " + std::to_string(major) + ", and " + std::to_string(kSchemaMajor) +
+                      " is what is read: save it again with PyTorch 2.13");
+  }
+
+  void read_ranges() {
+    for (const auto& [name, range] : top_["range_constraints"].members()) {
+      SizeRange& declared = program_.ranges[name];
+      if (const JsonValue* least = range.find("min_val")) declared.least = least->integer();
+      if (const JsonValue* most = range.find("max_val")) declared.most = most->integer();
+    }
+  }
+
+  // --- values
+
+  uint32_t define(const std::string& name) {
+    const auto [at, fresh] = slots_.try_emplace(name, program_.slots);
+    if (!fresh) throw UserError("the value " + quote(name) + " is defined twice");
+    return program_.slots++;
+  }
+
+  ExportedValue use(const std::string& name) const {
+    const auto found = slots_.find(name);
+    if (found == slots_.end())
+      throw UserError("the value " + quote(name) + " is used before it is computed, or never computed");
+    ExportedValue value;
+    value.kind = Kind::slot;
+    value.slot = found->second;
+    return value;
+  }
+
+  static ExportedValue constant(Kind kind, int64_t integer) {
+    ExportedValue value;
+    value.kind = kind;
+    value.integer = integer;
+    return value;
+  }
+
+  static ExportedValue real(double number) {
+    ExportedValue value;
+    value.kind = Kind::real;
+    value.real = number;
+    return value;
+  }
+
+  static ExportedValue text(Kind kind, std::string text) {
+    ExportedValue value;
+    value.kind = kind;
+    value.text = std::move(text);
+    return value;
+  }
+
+  template <class Read>
+  static ExportedValue list(const JsonValue& json, Read read) {
+    ExportedValue value;
+    value.kind = Kind::list;
+    for (const JsonValue& item : json.array()) value.items.push_back(read(item));
+    return value;
+  }
+
+  // {"as_name": "s"}, {"as_int": 2}, {"as_none": true}, {"as_tensor": {"name": "x"}}
+  ExportedValue element(const JsonValue& json) const {
+    const auto& [tag, value] = only_member(json);
+    if (tag != "as_name") return argument(json);
+    ExportedValue number = use(value.string());
+    number.is_number = true;
+    return number;
+  }
+
+  std::optional<ExportedValue> scalar_argument(const std::string& tag, const JsonValue& json) const {
+    if (tag == "as_none") return ExportedValue();
+    if (tag == "as_tensor") return use(json["name"].string());
+    if (tag == "as_int") return constant(Kind::integer, json.integer());
+    if (tag == "as_float") return real(json.real());
+    if (tag == "as_bool") return constant(Kind::boolean, json.boolean());
+    if (tag == "as_string") return text(Kind::text, json.string());
+    if (tag == "as_scalar_type") return constant(Kind::dtype, json.integer());
+    if (tag == "as_layout") return constant(Kind::layout, json.integer());
+    if (tag == "as_memory_format") return constant(Kind::memory_format, json.integer());
+    if (tag == "as_device") return text(Kind::device, device_text(json));
+    if (tag == "as_sym_int" || tag == "as_sym_bool" || tag == "as_sym_float" || tag == "as_optional_tensor")
+      return element(json);
+    return {};
+  }
+
+  std::optional<ExportedValue> list_argument(const std::string& tag, const JsonValue& json) const {
+    if (tag == "as_tensors") return list(json, [&](const JsonValue& item) { return use(item["name"].string()); });
+    if (tag == "as_ints") return list(json, [&](const JsonValue& item) { return constant(Kind::integer, item.integer()); });
+    if (tag == "as_floats") return list(json, [&](const JsonValue& item) { return real(item.real()); });
+    if (tag == "as_bools") return list(json, [&](const JsonValue& item) { return constant(Kind::boolean, item.boolean()); });
+    if (tag == "as_strings") return list(json, [&](const JsonValue& item) { return text(Kind::text, item.string()); });
+    if (tag == "as_optional_tensors" || tag == "as_sym_ints" || tag == "as_sym_floats" || tag == "as_sym_bools")
+      return list(json, [&](const JsonValue& item) { return element(item); });
+    return {};
+  }
+
+  ExportedValue argument(const JsonValue& json) const {
+    const auto& [tag, value] = only_member(json);
+    if (auto found = scalar_argument(tag, value)) return *found;
+    if (auto found = list_argument(tag, value)) return *found;
+    if (tag == "as_graph")
+      throw UserError("an operator with a graph inside (torch.cond, while_loop, autocast) is not supported");
+    if (tag == "as_custom_obj") throw UserError("script objects are not supported");
+    throw UserError("an argument of the kind " + quote(tag) + " is not supported");
+  }
+
+  ExportedValue result(const JsonValue& json) {
+    const auto& [tag, value] = only_member(json);
+    ExportedValue made;
+    if (tag == "as_none") return made;
+    made.kind = Kind::slot;
+    if (tag == "as_tensors") return list(value, [&](const JsonValue& item) { return slot(define(item["name"].string())); });
+    if (tag == "as_optional_tensors") return list(value, [&](const JsonValue& item) { return result(item); });
+    if (tag == "as_tensor") return slot(define(value["name"].string()));
+    if (tag == "as_sym_int" || tag == "as_sym_bool" || tag == "as_sym_float") return slot(define(value["as_name"].string()));
+    throw UserError("a result of the kind " + quote(tag) + " is not supported");
+  }
+
+  static ExportedValue slot(uint32_t number) {
+    ExportedValue value;
+    value.kind = Kind::slot;
+    value.slot = number;
+    return value;
+  }
+
+  // --- inputs
+
+  void read_inputs() {
+    const auto& specs = module_["signature"]["input_specs"].array();
+    if (graph_["inputs"].array().size() != specs.size())
+      throw UserError("the graph and its signature have different numbers of inputs");
+    for (size_t i = 0; i < specs.size(); ++i) {
+      const auto& [role, spec] = only_member(specs[i]);
+      within(std::to_string(i), [&] { read_input(role, spec); });
+    }
+  }
+
+  void read_input(const std::string& role, const JsonValue& spec) {
+    ExportedInput input;
+    if (role == "parameter") return read_weight(ExportedInput::Kind::parameter, spec, "parameter_name");
+    if (role == "buffer") return read_weight(ExportedInput::Kind::buffer, spec, "buffer_name");
+    if (role == "tensor_constant") return read_weight(ExportedInput::Kind::constant, spec, "tensor_constant_name");
+    if (role == "constant_input") return;  // a Python constant that the program was exported with: no node uses it
+    if (role != "user_input") throw UserError("inputs of the kind " + quote(role) + " are not supported");
+    const auto& [tag, value] = only_member(spec["arg"]);
+    if (tag == "as_tensor") return read_tensor_input(value["name"].string());
+    if (tag == "as_sym_int" && value.find("as_name")) return read_integer_input(value["as_name"].string());
+    if (tag == "as_int" || tag == "as_none" || tag == "as_bool" || tag == "as_float" || tag == "as_string") return;
+    throw UserError("an input of the kind " + quote(tag) + " is not supported: tensors and integers are");
+  }
+
+  void read_weight(ExportedInput::Kind kind, const JsonValue& spec, const char* name) {
+    ExportedInput input;
+    input.kind = kind;
+    input.name = spec[name].string();
+    input.slot = define(spec["arg"]["name"].string());
+    by_role_[{kind, input.name}] = input.slot;
+    program_.inputs.push_back(std::move(input));
+  }
+
+  void read_tensor_input(const std::string& name) {
+    ExportedInput input;
+    input.name = name;
+    input.slot = define(name);
+    input.tensor = within(quote(name), [&] { return tensor_meta(graph_["tensor_values"][name], program_.symbols); });
+    by_role_[{ExportedInput::Kind::tensor, name}] = input.slot;
+    program_.inputs.push_back(std::move(input));
+  }
+
+  void read_integer_input(const std::string& name) {
+    ExportedInput input;
+    input.kind = ExportedInput::Kind::integer;
+    input.name = name;
+    input.slot = define(name);
+    const auto& [tag, value] = only_member(graph_["sym_int_values"][name]);
+    if (tag == "as_expr") {
+      input.size = parse_size(value["expr_str"].string(), program_.symbols);
+    } else {
+      input.size.kind = SizeSpec::Kind::constant;
+      input.size.number = value.integer();
+    }
+    program_.inputs.push_back(std::move(input));
+  }
+
+  // --- nodes
+
+  void read_node(const JsonValue& json) {
+    ExportedNode node;
+    node.target = json["target"].string();
+    if (node.target == kGradBlock) return within(quote(node.target), [&] { read_block(json); });
+    const JsonValue* name = json.find("name");
+    node.name = name ? name->string() : node.target;
+    within(quote(node.target), [&] {
+      for (const JsonValue& input : json["inputs"].array())
+        node.inputs.emplace_back(input["name"].string(), argument(input["arg"]));
+      for (const JsonValue& output : json["outputs"].array()) node.outputs.push_back(result(output));
+    });
+    program_.nodes.push_back(std::move(node));
+  }
+
+  // A block under torch.no_grad: arguments are the mode, a graph and its inputs. Gradients are computed nowhere, so its
+  // nodes become nodes like others; its names are its own.
+  void read_block(const JsonValue& json) {
+    const auto& arguments = json["inputs"].array();
+    if (arguments.size() < 2) throw UserError("a mode and a graph are expected");
+    const auto& [tag, named] = only_member(arguments[1]["arg"]);
+    if (tag != "as_graph") throw UserError("a graph is expected");
+    const JsonValue& graph = named["graph"];
+    Slots inner = bound_inputs(graph["inputs"].array(), arguments);
+    std::swap(slots_, inner);
+    for (const JsonValue& node : graph["nodes"].array()) read_node(node);
+    std::vector<uint32_t> results;
+    for (const JsonValue& output : graph["outputs"].array()) results.push_back(slot_of(output));
+    std::swap(slots_, inner);
+    bind_results(json["outputs"].array(), results);
+  }
+
+  using Slots = std::map<std::string, uint32_t, std::less<>>;
+
+  Slots bound_inputs(const std::vector<JsonValue>& names, const std::vector<JsonValue>& arguments) const {
+    if (names.size() + 2 != arguments.size()) throw UserError("the graph and the call have different numbers of inputs");
+    Slots inner;
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (!inner.try_emplace(value_name(names[i]), slot_of(arguments[i + 2]["arg"])).second)
+        throw UserError("the value " + quote(value_name(names[i])) + " is defined twice");
+    }
+    return inner;
+  }
+
+  void bind_results(const std::vector<JsonValue>& names, const std::vector<uint32_t>& results) {
+    if (names.size() != results.size()) throw UserError("the graph and the call have different numbers of results");
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (!slots_.try_emplace(value_name(names[i]), results[i]).second)
+        throw UserError("the value " + quote(value_name(names[i])) + " is defined twice");
+    }
+  }
+
+  static const std::string& value_name(const JsonValue& json) {
+    const auto& [tag, value] = only_member(json);
+    return value[tag == "as_tensor" ? "name" : "as_name"].string();
+  }
+
+  uint32_t slot_of(const JsonValue& json) const {
+    const ExportedValue value = argument(json);
+    if (value.kind != Kind::slot) throw UserError("a constant as an input or a result of a block is not supported");
+    return value.slot;
+  }
+
+  // --- outputs
+
+  void read_outputs() {
+    const auto& specs = module_["signature"]["output_specs"].array();
+    if (graph_["outputs"].array().size() != specs.size())
+      throw UserError("the graph and its signature have different numbers of outputs");
+    for (const JsonValue& spec : specs) {
+      const auto& [role, value] = only_member(spec);
+      read_output(role, value);
+    }
+  }
+
+  void read_output(const std::string& role, const JsonValue& spec) {
+    using Input = ExportedInput::Kind;
+    ExportedOutput output;
+    if (role == "user_output") {
+      output.value = argument(spec["arg"]);
+    } else {
+      output.is_write = true;
+      if (role == "buffer_mutation") output.destination = written(Input::buffer, spec["buffer_name"].string());
+      else if (role == "parameter_mutation") output.destination = written(Input::parameter, spec["parameter_name"].string());
+      else if (role == "user_input_mutation") output.destination = written(Input::tensor, spec["user_input_name"].string());
+      else throw UserError("outputs of the kind " + quote(role) + " are not supported");
+      output.value = use(spec["arg"]["name"].string());
+    }
+    program_.outputs.push_back(std::move(output));
+  }
+
+  uint32_t written(ExportedInput::Kind kind, const std::string& name) const {
+    const auto found = by_role_.find({kind, name});
+    if (found == by_role_.end()) throw UserError("what is written, " + quote(name) + ", is no input");
+    return found->second;
+  }
+
+  const JsonValue& module_;
+  const JsonValue& graph_;
+  const JsonValue& top_;
+  ExportedProgram program_;
+  Slots slots_;
+  std::map<std::pair<ExportedInput::Kind, std::string>, uint32_t> by_role_;
+};
+
+}  // namespace
+
+SizeContract ExportedProgram::contract() const {
+  std::vector<DeclaredInput> declared;
+  for (const ExportedInput& input : inputs) {
+    if (input.kind == ExportedInput::Kind::tensor) declared.push_back({input.name, false, input.tensor.sizes});
+    if (input.kind == ExportedInput::Kind::integer) declared.push_back({input.name, true, {input.size}});
+  }
+  return SizeContract(std::move(declared), symbols, ranges);
+}
+
+ExportedProgram read_program(std::string_view model_json) {
+  const JsonValue top = JsonValue::parse(model_json);
+  return ProgramReader(top).read();
+}
+
+std::map<std::string, ExportedWeight> read_weights(std::string_view config_json) {
+  const JsonValue top = JsonValue::parse(config_json);
+  std::map<std::string, ExportedWeight> weights;
+  for (const auto& [name, json] : top["config"].members()) {
+    within(quote(name), [&] {
+      if (json["use_pickle"].boolean()) throw UserError("it is stored with pickle, which is never opened");
+      SizeSymbols none;
+      weights[name] = {json["path_name"].string(), tensor_meta(json["tensor_meta"], none)};
+      if (!none.names().empty()) throw UserError("its size is a symbol");
+    });
+  }
+  return weights;
+}
+
+}  // namespace escapement

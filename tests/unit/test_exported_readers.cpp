@@ -1,0 +1,374 @@
+// The readers of exported programs: zip, JSON, declared sizes and the graph, on good text and on damaged: a damaged file is
+// one UserError and nothing else.
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include "exported/exported_program.h"
+#include "exported/json_reader.h"
+#include "exported/zip.h"
+#include "support/error.h"
+
+namespace escapement {
+namespace {
+
+template <class Action>
+std::string message_of(Action action) {
+  try {
+    action();
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+// --- zip
+
+void append(std::string& out, uint64_t value, int bytes) {
+  for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> (8 * i));
+}
+
+// Writes what a test wants to be wrong, too.
+struct ZipMaker {
+  struct Part {
+    std::string name, data;
+    uint16_t method = 0, flags = 0;
+    std::optional<uint32_t> checksum = {}, size = {}, header = {};
+    bool wide = false;
+  };
+  std::vector<Part> parts;
+  bool wide_end = false;
+
+  static uint32_t checksum(const Part& part) {
+    return part.checksum.value_or(crc32(std::as_bytes(std::span(part.data.data(), part.data.size()))));
+  }
+
+  static void local_header(std::string& out, const Part& part) {
+    append(out, 0x04034b50, 4), append(out, 20, 2), append(out, part.flags, 2), append(out, part.method, 2), append(out, 0, 4);
+    append(out, checksum(part), 4), append(out, part.data.size(), 4), append(out, part.data.size(), 4);
+    append(out, part.name.size(), 2), append(out, 0, 2);
+    out += part.name;
+  }
+
+  static void central_header(std::string& out, const Part& part, uint64_t at) {
+    const uint64_t size = part.wide ? 0xFFFFFFFF : part.size.value_or(static_cast<uint32_t>(part.data.size()));
+    append(out, 0x02014b50, 4), append(out, 20, 2), append(out, 20, 2), append(out, part.flags, 2), append(out, part.method, 2);
+    append(out, 0, 4), append(out, checksum(part), 4), append(out, size, 4), append(out, size, 4);
+    append(out, part.name.size(), 2), append(out, part.wide ? 28 : 0, 2), append(out, 0, 2), append(out, 0, 2), append(out, 0, 2);
+    append(out, 0, 4), append(out, part.wide ? 0xFFFFFFFF : part.header.value_or(static_cast<uint32_t>(at)), 4);
+    out += part.name;
+    if (part.wide) append(out, 1, 2), append(out, 24, 2), append(out, part.data.size(), 8), append(out, part.data.size(), 8), append(out, at, 8);
+  }
+
+  std::string bytes() const {
+    std::string out, directory;
+    for (const Part& part : parts) {
+      central_header(directory, part, out.size());
+      local_header(out, part);
+      out += part.data;
+    }
+    const uint64_t start = out.size();
+    out += directory;
+    if (wide_end) {
+      const uint64_t record = out.size();
+      append(out, 0x06064b50, 4), append(out, 44, 8), append(out, 45, 2), append(out, 45, 2), append(out, 0, 4), append(out, 0, 4);
+      append(out, parts.size(), 8), append(out, parts.size(), 8), append(out, directory.size(), 8), append(out, start, 8);
+      append(out, 0x07064b50, 4), append(out, 0, 4), append(out, record, 8), append(out, 1, 4);
+    }
+    append(out, 0x06054b50, 4), append(out, 0, 4), append(out, wide_end ? 0xFFFF : parts.size(), 2), append(out, wide_end ? 0xFFFF : parts.size(), 2);
+    append(out, wide_end ? 0xFFFFFFFF : directory.size(), 4), append(out, wide_end ? 0xFFFFFFFF : start, 4), append(out, 0, 2);
+    return out;
+  }
+};
+
+class Zip : public ::testing::Test {
+ protected:
+  void TearDown() override { std::filesystem::remove(path_); }
+  const std::string& file(const std::string& bytes) {
+    std::ofstream(path_, std::ios::binary | std::ios::trunc).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    return path_;
+  }
+  // Reads all of it; what it says if it refuses.
+  std::string error_of(const std::string& bytes) {
+    return message_of([&] {
+      const ZipFile zip(file(bytes));
+      for (const ZipFile::Entry& entry : zip.entries()) zip.read_text(entry, 1000);
+    });
+  }
+  std::string error_of(ZipMaker::Part part) { return error_of(ZipMaker{{std::move(part)}}.bytes()); }
+
+  const std::string path_ = (std::filesystem::temp_directory_path() / ("escapement_zip_" + std::to_string(::getpid()))).string();
+};
+
+ZipMaker two_parts() { return {{{"m/a", "first"}, {"m/b", ""}}}; }
+
+TEST_F(Zip, EntriesAreFoundAndRead) {
+  for (const bool wide : {false, true}) {
+    ZipMaker maker = two_parts();
+    maker.parts[0].wide = maker.wide_end = wide;
+    const ZipFile zip(file(maker.bytes()));
+    ASSERT_EQ(zip.entries().size(), 2u);
+    EXPECT_EQ(zip.read_text(*zip.find("m/a"), 5), "first");
+    EXPECT_EQ(zip.read_text(*zip.find("m/b"), 5), "");
+    EXPECT_EQ(zip.find("m/c"), nullptr);
+    EXPECT_TRUE(contains(message_of([&] { zip.read_text(*zip.find("m/a"), 4); }), "more than 4 bytes"));
+  }
+}
+
+TEST_F(Zip, ChecksumIsTheStandardOne) {
+  const auto bytes = std::as_bytes(std::span("123456789", 9));
+  EXPECT_EQ(crc32(bytes), 0xCBF43926u);
+  EXPECT_EQ(crc32(bytes.subspan(4), crc32(bytes.first(4))), 0xCBF43926u);
+}
+
+// Large entries are read in blocks.
+TEST_F(Zip, ALargeEntryIsReadWholeAndChecked) {
+  std::string data(1'000'003, '\0');
+  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i * 2654435761u >> 13);
+  ZipMaker maker{{{"a", data}}};
+  {
+    const ZipFile zip(file(maker.bytes()));
+    EXPECT_TRUE(zip.read_text(*zip.find("a"), 2'000'000) == data);
+  }
+  std::string damaged = maker.bytes();
+  damaged[900'000] ^= 1;
+  const ZipFile zip(file(damaged));
+  EXPECT_TRUE(contains(message_of([&] { zip.read_text(*zip.find("a"), 2'000'000); }), "checksum of \"a\""));
+}
+
+TEST_F(Zip, EveryTruncationIsAnError) {
+  const std::string bytes = two_parts().bytes();
+  for (size_t length = 0; length < bytes.size(); ++length) EXPECT_NE(error_of(bytes.substr(0, length)), "no error") << length;
+}
+
+TEST_F(Zip, EveryFlippedBitIsAnErrorOrHarmless) {
+  for (const bool wide : {false, true}) {
+    ZipMaker maker = two_parts();
+    maker.parts[0].wide = maker.wide_end = wide;
+    const std::string bytes = maker.bytes();
+    int errors = 0;
+    for (size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+      std::string damaged = bytes;
+      damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+      const std::string said = message_of([&] {
+        const ZipFile zip(file(damaged));
+        const ZipFile::Entry* entry = zip.find("m/a");
+        if (entry) EXPECT_EQ(zip.read_text(*entry, 1000), "first");   // never other data
+      });
+      errors += said != "no error";
+    }
+    EXPECT_GT(errors, 500);
+  }
+}
+
+TEST_F(Zip, LiesAreErrors) {
+  EXPECT_TRUE(contains(error_of({"a", "x", 8}), "compressed entry, \"a\" (method 8)"));
+  EXPECT_TRUE(contains(error_of({"a", "x", 0, 1}), "encrypted"));
+  EXPECT_TRUE(contains(error_of({"a", "x", 0, 0, 7u}), "checksum of \"a\""));
+  EXPECT_TRUE(contains(error_of({"a", "x", 0, 0, {}, 0x7FFFFFFFu}), "lies outside"));
+  EXPECT_TRUE(contains(error_of({"a", "x", 0, 0, {}, {}, 0xFFFFFFF0u}), "lies outside"));
+  EXPECT_TRUE(contains(error_of({"a", "x", 0, 0, {}, 0xFFFFFFFFu}), "64-bit sizes of \"a\" are missing"));
+  EXPECT_TRUE(contains(error_of(ZipMaker{{{"a", "x"}, {"a", "y"}}}.bytes()), "two entries \"a\""));
+  EXPECT_TRUE(contains(error_of(ZipMaker{{{"a", "xxxx"}, {"a", "y", 0, 0, {}, {}, 0u}}}.bytes()), "overlap"));
+  EXPECT_TRUE(contains(error_of("no archive at all, but as long as an end record"), "no zip archive"));
+}
+
+TEST_F(Zip, WideLengthsAreCheckedWithoutOverflow) {
+  ZipMaker maker = two_parts();
+  maker.parts[0].wide = true;
+  const std::string bytes = maker.bytes();
+  const std::string size("\x05\0\0\0\0\0\0\0", 8);
+  const size_t at = bytes.find(std::string("\x01\0\x18\0", 4)) + 4;
+  ASSERT_EQ(bytes.substr(at, 8), size);
+  for (const uint64_t lie : {~uint64_t{0}, uint64_t{1} << 63, ~uint64_t{0} - 40}) {
+    std::string damaged = bytes;
+    for (size_t field = 0; field < 2; ++field) std::memcpy(damaged.data() + at + 8 * field, &lie, 8);
+    EXPECT_TRUE(contains(error_of(damaged), "lies outside")) << lie;
+    damaged = bytes;
+    std::memcpy(damaged.data() + at + 16, &lie, 8);
+    EXPECT_TRUE(contains(error_of(damaged), "lies outside")) << lie;
+  }
+}
+
+TEST_F(Zip, WhatIsNoFileIsAnError) {
+  EXPECT_TRUE(contains(message_of([] { ZipFile("/nonexistent/model.pt2"); }), "cannot be opened"));
+  EXPECT_TRUE(contains(message_of([] { ZipFile(std::filesystem::temp_directory_path().string()); }), "not a regular file"));
+}
+
+// --- JSON
+
+std::string json_error(const std::string& text) {
+  return message_of([&] { JsonValue::parse(text); });
+}
+
+TEST(JsonReader, ReadsEveryKind) {
+  const JsonValue v = JsonValue::parse(R"( {"b": [1, -2, 9223372036854775807, 1.5e3, "NaN"], "a": {"t": true, "n": null}, "s": "\u00e9\ud83d\ude00\n\"é"} )");
+  EXPECT_EQ(v["b"].array()[1].integer(), -2);
+  EXPECT_EQ(v["b"].array()[2].integer(), INT64_MAX);
+  EXPECT_EQ(v["b"].array()[3].real(), 1500);
+  EXPECT_NE(v["b"].array()[4].real(), v["b"].array()[4].real());
+  EXPECT_TRUE(v["a"]["t"].boolean());
+  EXPECT_EQ(v["a"].find("n"), nullptr);
+  EXPECT_EQ(v["s"].string(), "\xc3\xa9\xf0\x9f\x98\x80\n\"\xc3\xa9");
+}
+
+TEST(JsonReader, RefusesWhatIsNotJson) {
+  for (const char* text : {"", "{", "[1,]", "{\"a\" 1}", "[1 2]", "01", "1.", "1e", "-", "+1", "tru", "nul", "'a'", "\"a", "\"\\x\"", "\"\\ud800\"",
+                           "\"\\ude00\"", "\"\\u12g4\"", "\"\x01\"", "\"\xff\"", "\"\xc0\x80\"", "\"\xed\xa0\x80\"", "\"\xf5\x80\x80\x80\"", "\"\xc3",
+                           "9223372036854775808", "1e999", "[] []", "{\"a\":1,\"a\":2}", "NaN", "// x"})
+    EXPECT_NE(json_error(text), "no error") << text;
+}
+
+TEST(JsonReader, NestingIsLimited) {
+  EXPECT_EQ(json_error(std::string(60, '[') + std::string(60, ']')), "no error");
+  EXPECT_TRUE(contains(json_error(std::string(1'000'000, '[')), "nested more than 64 deep"));
+}
+
+TEST(JsonReader, NumberOfValuesIsLimited) {
+  std::string text = "[0";
+  for (int64_t i = 0; i < kMaxJsonValues; ++i) text += ",0";
+  EXPECT_TRUE(contains(json_error(text + "]"), "more than 8000000 values"));
+}
+
+TEST(JsonReader, WhatIsMissingOrOfAnotherKindIsNamed) {
+  const JsonValue v = JsonValue::parse(R"({"a": 1})");
+  EXPECT_EQ(message_of([&] { v["b"]; }), "\"b\" is missing");
+  EXPECT_EQ(message_of([&] { v["a"].string(); }), "expected a string, found an integer");
+  EXPECT_EQ(message_of([&] { v["a"]["x"]; }), "expected an object, found an integer");
+}
+
+// --- sizes
+
+TEST(SizeText, IsArithmetic) {
+  SizeSymbols symbols;
+  const auto text = [&](const char* source) { return size_to_text(parse_size(source, symbols), symbols); };
+  EXPECT_EQ(text("Symbol('s0', positive=True, integer=True)"), "s0");
+  EXPECT_EQ(text("Add(Mul(Integer(2), Symbol('s0', integer=True)), Integer(-1))"), "((2*s0) + -1)");
+  EXPECT_EQ(text("Mod(Max(Symbol('s1'), Integer(3)), FloorDiv(Symbol('s0'), Integer(2)))"), "(max(s1, 3) % (s0//2))");
+}
+
+TEST(SizeText, IsNeverRun) {
+  std::string deep;
+  for (int i = 0; i < 10000; ++i) deep += "Add(";
+  for (const std::string& source : {std::string("__import__('os').system('true')"), std::string(""), std::string("Symbol('s"), std::string("Integer(x)"),
+                                    std::string("Integer(99999999999999999999)"), std::string("Mod(Integer(1))"), std::string("Integer(1) "),
+                                    std::string("Pow(Symbol('s'), Integer(2))"), std::string("Symbol('s', f(x))"), deep}) {
+    SizeSymbols symbols;
+    EXPECT_TRUE(contains(message_of([&] { parse_size(source, symbols); }), "is not understood")) << source;
+  }
+}
+
+class Contract : public ::testing::Test {
+ protected:
+  SizeSpec size(const char* text) { return parse_size(text, symbols_); }
+  SizeContract make(std::vector<DeclaredInput> inputs) { return SizeContract(std::move(inputs), symbols_, ranges_); }
+  static std::string error(const SizeContract& contract, const std::vector<std::vector<int64_t>>& seen) {
+    const std::vector<std::span<const int64_t>> spans(seen.begin(), seen.end());
+    return message_of([&] { contract.check(spans); });
+  }
+  SizeSymbols symbols_;
+  std::map<std::string, SizeRange> ranges_{{"s0", {2, 64}}, {"s1", {5, INT64_MAX}}};
+};
+
+TEST_F(Contract, ConstantsRangesAndEqualSizes) {
+  const SizeContract contract = make({{"x", false, {size("Symbol('s0')"), size("Integer(4)")}}, {"y", false, {size("Symbol('s0')")}},
+                                      {"n", true, {size("Symbol('s1')")}}});
+  EXPECT_EQ(error(contract, {{3, 4}, {3}, {5}}), "no error");
+  EXPECT_EQ(error(contract, {{64, 4}, {64}, {INT64_MAX}}), "no error");
+  EXPECT_EQ(error(contract, {{0, 4}, {0}, {5}}), "no error");   // 0 and 1 are admitted by a lower bound of 2
+  EXPECT_TRUE(contains(error(contract, {{65, 4}, {65}, {5}}), "dim 0 of the input 'x' is 65, expected s0 with s0 in 0..64"));
+  EXPECT_TRUE(contains(error(contract, {{3, 5}, {3}, {5}}), "dim 1 of the input 'x' is 5, expected 4"));
+  EXPECT_TRUE(contains(error(contract, {{3, 4}, {7}, {5}}), "dim 0 of the input 'y' is 7, expected s0 = 3"));
+  EXPECT_TRUE(contains(error(contract, {{3, 4}, {3}, {4}}), "the integer input 'n' is 4, expected s1 with s1 at least 5"));
+  EXPECT_TRUE(contains(error(contract, {{3}, {3}, {5}}), "the input 'x' has 1 dims; the exported program takes 2 (s0, 4)"));
+}
+
+TEST_F(Contract, ArithmeticIsSolvedOrCompared) {
+  const SizeContract contract = make({{"x", false, {size("Add(Mul(Integer(3), Symbol('s0')), Integer(1))"), size("FloorDiv(Symbol('s0'), Integer(2))")}}});
+  EXPECT_EQ(error(contract, {{22, 3}}), "no error");
+  EXPECT_TRUE(contains(error(contract, {{23, 3}}), "dim 0 of the input 'x' is 23"));
+  EXPECT_TRUE(contains(error(contract, {{22, 4}}), "expected (s0//2) = 3"));
+  EXPECT_TRUE(contains(error(contract, {{3 * 65 + 1, 32}}), "in 0..64"));
+  EXPECT_NE(error(contract, {{INT64_MIN, 0}}), "no error");
+}
+
+TEST_F(Contract, OverflowIsAMismatchAndAnUnknownSymbolAnError) {
+  const SizeContract contract = make({{"x", false, {size("Symbol('s1')"), size("Mul(Symbol('s1'), Symbol('s1'))")}}});
+  EXPECT_EQ(error(contract, {{9, 81}}), "no error");
+  EXPECT_TRUE(contains(error(contract, {{INT64_MAX, 1}}), "which overflows"));
+  EXPECT_TRUE(contains(message_of([&] { make({{"x", false, {size("Mod(Symbol('s2'), Integer(2))")}}}); }), "no input has s2 as its size"));
+}
+
+// --- the graph
+
+const std::string kProgram = R"json({"schema_version": {"major": 8, "minor": 20}, "range_constraints": {"s0": {"min_val": 2, "max_val": null}},
+  "graph_module": {"signature": {
+      "input_specs": [{"buffer": {"arg": {"name": "b"}, "buffer_name": "c", "persistent": true}}, {"user_input": {"arg": {"as_tensor": {"name": "x"}}}}],
+      "output_specs": [{"buffer_mutation": {"arg": {"name": "y"}, "buffer_name": "c"}}, {"user_output": {"arg": {"as_tensor": {"name": "y"}}}}]},
+    "graph": {"inputs": [{"as_tensor": {"name": "b"}}, {"as_tensor": {"name": "x"}}], "outputs": [{"as_tensor": {"name": "y"}}, {"as_tensor": {"name": "y"}}],
+      "nodes": [{"target": "torch.ops.aten.add.Tensor", "inputs": [{"name": "self", "arg": {"as_tensor": {"name": "x"}}, "kind": 1},
+                 {"name": "other", "arg": {"as_tensor": {"name": "b"}}, "kind": 1}], "outputs": [{"as_tensor": {"name": "y"}}], "name": "y"}],
+      "sym_int_values": {}, "tensor_values": {"x": {"dtype": 7, "layout": 7, "device": {"type": "cpu", "index": null}, "storage_offset": {"as_int": 0},
+          "sizes": [{"as_expr": {"expr_str": "Symbol('s0')", "hint": null}}], "strides": [{"as_int": 1}]}}}}})json";
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+TEST(ExportedProgramReader, ReadsAGraph) {
+  const ExportedProgram program = read_program(kProgram);
+  ASSERT_EQ(program.inputs.size(), 2u);
+  EXPECT_EQ(program.inputs[0].kind, ExportedInput::Kind::buffer);
+  EXPECT_EQ(program.inputs[0].name, "c");
+  ASSERT_EQ(program.nodes.size(), 1u);
+  EXPECT_EQ(program.nodes[0].inputs[1].second.slot, program.inputs[0].slot);
+  EXPECT_TRUE(program.outputs[0].is_write);
+  EXPECT_EQ(program.outputs[0].destination, program.inputs[0].slot);
+  EXPECT_EQ(program.slots, 3u);
+  EXPECT_EQ(program.ranges.at("s0").least, 2);
+}
+
+TEST(ExportedProgramReader, NamesWhatIsWrong) {
+  const auto error = [](const char* from, const char* to) { return message_of([&] { read_program(replaced(kProgram, from, to)); }); };
+  EXPECT_TRUE(contains(error("\"major\": 8", "\"major\": 9"), "schema has version 9"));
+  EXPECT_TRUE(contains(error("{\"as_tensor\": {\"name\": \"b\"}}, \"kind\"", "{\"as_tensor\": {\"name\": \"y\"}}, \"kind\""), "used before it is computed"));
+  EXPECT_TRUE(contains(error("\"outputs\": [{\"as_tensor\": {\"name\": \"y\"}}], \"name\"", "\"outputs\": [{\"as_tensor\": {\"name\": \"x\"}}], \"name\""),
+                       "defined twice"));
+  EXPECT_TRUE(contains(error("{\"as_tensor\": {\"name\": \"b\"}}, \"kind\"", "{\"as_graph\": {\"name\": \"b\"}}, \"kind\""), "graph inside"));
+  EXPECT_TRUE(contains(error("{\"as_tensor\": {\"name\": \"b\"}}, \"kind\"", "{\"as_tomato\": 1}, \"kind\""), "\"as_tomato\" is not supported"));
+  EXPECT_TRUE(contains(error("\"buffer_name\": \"c\"}}, {\"user_output", "\"buffer_name\": \"d\"}}, {\"user_output"), "\"d\", is no input"));
+  EXPECT_TRUE(contains(error("\"strides\": [{\"as_int\": 1}]", "\"strides\": []"), "as many strides as sizes"));
+}
+
+TEST(ExportedProgramReader, DamagedTextIsAUserErrorOrAProgram) {
+  for (size_t length = 0; length < kProgram.size(); ++length)
+    EXPECT_NE(message_of([&] { read_program(kProgram.substr(0, length)); }), "no error") << length;
+  for (size_t bit = 0; bit < 8 * kProgram.size(); ++bit) {
+    std::string damaged = kProgram;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+    message_of([&] { read_program(damaged).contract(); });   // any exception but a UserError ends the test
+  }
+}
+
+TEST(ExportedWeights, ReadsTheirPlaceAndRefusesPickles) {
+  const std::string config = R"({"config": {"w": {"path_name": "weight_0", "is_param": true, "use_pickle": false, "tensor_meta": {"dtype": 7,
+    "sizes": [{"as_int": 8}, {"as_int": 4}], "device": {"type": "cpu", "index": null}, "strides": [{"as_int": 4}, {"as_int": 1}],
+    "storage_offset": {"as_int": 3}, "layout": 7}}}})";
+  const auto weights = read_weights(config);
+  EXPECT_EQ(weights.at("w").file, "weight_0");
+  EXPECT_EQ(weights.at("w").tensor.offset, 3);
+  EXPECT_EQ(weights.at("w").tensor.strides, (std::vector<int64_t>{4, 1}));
+  EXPECT_TRUE(contains(message_of([&] { read_weights(replaced(config, "\"use_pickle\": false", "\"use_pickle\": true")); }), "never opened"));
+}
+
+}  // namespace
+}  // namespace escapement
