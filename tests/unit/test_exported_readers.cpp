@@ -160,7 +160,7 @@ TEST_F(Zip, EveryFlippedBitIsAnErrorOrHarmless) {
       const std::string said = message_of([&] {
         const ZipFile zip(file(damaged));
         const ZipFile::Entry* entry = zip.find("m/a");
-        if (entry) EXPECT_EQ(zip.read_text(*entry, 1000), "first");   // never other data
+        if (entry) { EXPECT_EQ(zip.read_text(*entry, 1000), "first"); }  // never other data
       });
       errors += said != "no error";
     }

@@ -96,7 +96,7 @@ struct Module::Impl {
 
   void check_sizes(const Region::Values& inputs) const {
     c10::SmallVector<std::span<const int64_t>, 16> seen;
-    c10::SmallVector<int64_t, 16> numbers(inputs.size());
+    std::vector<int64_t> numbers(inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (inputs[i].isTensor()) {
         const c10::IntArrayRef sizes = inputs[i].toTensor().sizes();

@@ -203,8 +203,10 @@ void free_entrance(PyObject* object) {
   Py_DECREF(type);
 }
 
-bool is_row(PyObject* row) { return PyTuple_Check(row) && PyTuple_GET_SIZE(row) == kFields && PyList_Check(PyTuple_GET_ITEM(row, kResults)) &&
-                                    region_of(PyTuple_GET_ITEM(row, kRegion)) != nullptr; }
+bool is_row(PyObject* row) {
+  return PyTuple_Check(row) && PyTuple_GET_SIZE(row) == kFields && PyList_Check(PyTuple_GET_ITEM(row, kResults)) &&
+         region_of(PyTuple_GET_ITEM(row, kRegion)) != nullptr;
+}
 
 PyTypeObject* entrance_type = nullptr;
 
