@@ -5,9 +5,9 @@ float is the key; each key has one Region of the core (jit_entry.py). Tensor siz
 serves all of them. What a call cannot have compiled runs `fn` itself, counted under a reason of REASONS; only call mode's
 contract (Python state is read when recording, not at every call) is unguarded, and `check=` tests it.
 
-The quick way through __call__ is for arguments that all are tensors or integers. It asks the same questions as the other
-one. Before it stands the core's (Entrance): calls that an existing version serves do not reach Python at all; what it may serve is
-written in rows, which change with the table that they stand in.
+The quick way, for arguments that all are tensors or integers, is the core's Entrance: calls that an existing version serves do not
+reach Python at all. What it may serve is written in rows, which change with the table that they stand in. All other calls, and every
+recording, come to __call__.
 """
 
 import functools
@@ -89,27 +89,24 @@ class Table:
 
     def __init__(self, watch, flags, health, changed):
         self.watch, self.flags, self.health, self._changed = watch, flags, health, changed
-        self.rows = ()        # of the quick entries, for the core
-        self.quick = {}       # types of leaf arguments and ambient state -> Entry
+        self.rows = ()        # what the core may serve, see entrance.cpp
         self.families = {}    # structure with all numbers dynamic, and ambient state -> Family
 
     def current(self):
         return self.watch.empty or self.watch.same() and self.watch.flags() == self.flags
 
     def withdraw(self, entry):
-        """From the quick way. A new dict: other threads may be reading this one."""
-        self.quick = {key: kept for key, kept in self.quick.items() if kept is not entry}
+        """From the quick way."""
         self.rows = tuple(row for row in self.rows if row[REGION] is not entry.region)
         self._changed(self)
 
     def offer(self, entry, state, kinds, names):
-        self.quick[(*state, *kinds[:len(kinds) - len(names)], *names, *kinds[len(kinds) - len(names):])] = entry
         table = None if self.watch.empty else self
         self.rows = (*self.rows, (kinds, names, *state, entry.region, entry.results, entry.lone, table))
         self._changed(self)
 
     def clear(self):
-        self.quick, self.rows = {}, ()
+        self.rows = ()
         for family in self.families.values():
             family.entries.clear()
         self._changed(self)
@@ -154,21 +151,6 @@ class Jitted:
     def __call__(self, *args, **kwargs):
         if is_dynamo_compiling():   # what compiles the caller compiles this too
             return self._fn(*args, **kwargs)
-        table = self._table
-        if table is not None:
-            leaves = args
-            key = (grad_mode(), inference_mode(), default_dtype(), *map(type, args))
-            if kwargs:
-                leaves = (*args, *kwargs.values())
-                key = (*key, *kwargs, *map(type, kwargs.values()))
-            entry = table.quick.get(key)
-            if (entry is not None and table.current() and (entry.lone or distinct_tensors(leaves)) and not (
-                    RECORDING or any_autocast() or function_modes() or dispatch_modes() or transforms() or tracing())):
-                try:
-                    found = entry.region(*leaves)
-                except Exception as error:
-                    return self._failed(entry, error, args, kwargs)
-                return entry.results[found[-1]](found, ())
         return self._call(args, kwargs)
 
     def _call(self, args, kwargs):
@@ -219,8 +201,6 @@ class Jitted:
             if isinstance(error, Bypass):
                 self._count("unsupported_result", error)
                 return error.result
-            if isinstance(error, OverflowError):   # an integer of more than 64 bits on the quick way: nothing has run
-                return self._call(args, kwargs)
             raise error
         reason = FAILURES.get(type(error), "recording_raised")
         repeatable = failure.repeatable()
@@ -332,8 +312,8 @@ class Jitted:
     def _offer(self, table, entry, structure):
         """To the quick way, if that way can tell such calls apart."""
         positional, names, named = structure
-        quick = all(child[0] in ("tensor", "int") for child in (*positional, *named))
-        if quick and not any_autocast() and not self._checker.active and not (grad_mode() and table.watch.tensors):
+        plain = all(child[0] in ("tensor", "int") for child in (*positional, *named))
+        if plain and not any_autocast() and not self._checker.active and not (grad_mode() and table.watch.tensors):
             kinds = (*map(leaf_type, positional), *map(leaf_type, named))
             table.offer(entry, (grad_mode(), inference_mode(), default_dtype()), kinds, names)
 
@@ -434,14 +414,6 @@ def checked_arguments(fn, dims, mode):
         raise OptionError(f"mode={mode!r} is not known; escapement.jit takes 'call'")
     if dims is not None:
         raise OptionError("dims= is not available yet in escapement.jit: every size is a symbol")
-
-
-def distinct_tensors(leaves):
-    """Equal integers are one object too, and mean nothing."""
-    if len({*map(id, leaves)}) == len(leaves):
-        return True
-    found = [id(leaf) for leaf in leaves if type(leaf) is not int]
-    return len({*found}) == len(found)
 
 
 def any_requires_grad(values):

@@ -14,8 +14,10 @@ def wheel(tmp_path_factory):
     out = tmp_path_factory.mktemp("wheel")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # meson and ninja of this environment
     # A named build folder: pip builds once for the metadata and again for the wheel, and so compiles once only.
+    # The long option: Debian 12's pip (23.0) has no -C.
     run(sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-w", out, ROOT,
-        f"-Cbuild-dir={out / 'build'}", f"-Ccompile-args=-j{os.cpu_count()}", env=clean_environment() | {"PATH": path})
+        f"--config-settings=build-dir={out / 'build'}", f"--config-settings=compile-args=-j{os.cpu_count()}",
+        env=clean_environment() | {"PATH": path})
     (built,) = out.glob("escapement-*.whl")
     return built
 

@@ -157,6 +157,7 @@ def test_results_are_those_of_torch_at_every_size(case, decompose, tmp_path):
             assert_equal(ours, theirs)  # inputs that the program changes
     stats = core().stats()
     assert (stats["recordings"], stats["hits"]) == (1, 2 * len(sizes) - 1) and "eager_calls" not in stats, (stats, model.explain())
+    assert "specialisations" not in stats and stats["launches"] >= stats["hits"], stats
 
 
 @torch.no_grad()

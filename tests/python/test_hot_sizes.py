@@ -42,12 +42,13 @@ def test_same_bits_and_nothing_counted(name):
         made(torch.randn(5, n, generator=generator))
         before, counted = tuned(), core().stats()
         wait_for_tuning(made, torch.randn(5, n, generator=generator), before)
-        for rows in (5, 1, 2, 60, 5, 300):
+        for rows in (5, 1, 0, 2, 61, 5, 300):
             x = torch.randn(rows, n, generator=generator) * 10
             for values in (x, x.fill_diagonal_(float("nan")), torch.zeros_like(x), torch.full_like(x, -float("inf"))):
                 ours, general = made(values)[0], plain(values)[0]
                 assert torch.equal(bits(ours), bits(general)), (n, rows)
         now = core().stats()
+        assert now["launches"] > counted["launches"]
         assert now["recordings"] - counted["recordings"] <= 1 and now.get("specialisations") == counted.get("specialisations")
     info = made.info()
     assert len(info["versions"]) == 1 and not info["fallbacks"]

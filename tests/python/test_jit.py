@@ -143,6 +143,32 @@ def test_changed_containers_are_the_callers(name):
     check(escapement.jit(fn), fn, [(make(), matrix(n)) for n in (3, 5, 2)], 1)
 
 
+@torch.no_grad()
+def test_served_calls_do_not_reach_python(monkeypatch):
+    """At sizes 0, 1 and primes: one recording, every later call a hit that launches its kernel, `__call__` never asked."""
+    fn = lambda x, y, n: (torch.relu(x * 2 + y) * n, x + n)  # noqa: E731
+    compiled = escapement.jit(fn)
+    for n in (5, 7):   # one recording, and the row that serves from then on
+        compiled(torch.randn(n, 3), torch.randn(3), n=n)
+    escapement.reset()
+
+    def unreachable(*args):
+        raise AssertionError("the call reached Python")
+
+    monkeypatch.setattr(type(compiled), "_call", unreachable, raising=False)
+    sizes = [(0, 3), (1, 1), (1, 7), (5, 0), (2, 13), (31, 2), (64, 127)]
+    for rows, columns in sizes:
+        x, y = torch.randn(rows, columns), torch.randn(columns)
+        for ours, eager in zip(compiled(x, y, n=rows), fn(x, y, rows), strict=True):
+            assert torch.equal(ours, eager)
+    seen = escapement.stats()
+    assert seen["hits"] == len(sizes) and seen["launches"] >= len(sizes) and not seen.get("recordings") and not seen.get("specialisations")
+    with torch.autocast("cpu"), pytest.raises(AssertionError, match="reached Python"):
+        compiled(torch.randn(2, 2), torch.randn(2), n=1)
+    with pytest.raises(AssertionError, match="reached Python"):   # a float is part of the key, so a recording
+        compiled(torch.randn(2, 2), torch.randn(2), n=1.5)
+
+
 def test_integers_are_one_version_and_floats_at_most_three():
     jitted = escapement.jit(lambda x, n, f: x[:n] * f + n)
     calls = [(matrix(9), n, f) for n in (1, 3, 0, 8) for f in (2.5, 0.1, -0.0, 0.0, 3.0, float("inf"), float("nan"))]

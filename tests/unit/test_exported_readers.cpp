@@ -14,18 +14,10 @@
 #include "exported/zip.h"
 #include "support/error.h"
 
+#include "message_of.h"
+
 namespace escapement {
 namespace {
-
-template <class Action>
-std::string message_of(Action action) {
-  try {
-    action();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 

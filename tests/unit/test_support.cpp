@@ -11,18 +11,10 @@
 #include "support/options.h"
 #include "support/text.h"
 
+#include "message_of.h"
+
 namespace escapement {
 namespace {
-
-template <class Action>
-std::string message_of(Action action) {
-  try {
-    action();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(Reasons, EveryRowIsFoundByItsName) {
   for (int i = 0; i < reason_count(); ++i) {

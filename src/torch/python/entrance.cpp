@@ -36,7 +36,7 @@ PyObject* slow_call = nullptr;       // Jitted.__call__
 PyObject* recording = nullptr;       // the set of threads that record
 PyObject *first = nullptr, *all_but_last = nullptr;  // the builders of results that are done here
 
-constexpr Py_ssize_t kMostArguments = 8;
+constexpr Py_ssize_t kMostArguments = 32;  // of a call that is served here
 
 PyObject* call_slowly(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   const Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
