@@ -14,7 +14,9 @@
 #include "exported/zip.h"
 #include "support/error.h"
 
+#include "fuzz/seeds.h"
 #include "message_of.h"
+#include "zip_maker.h"
 
 namespace escapement {
 namespace {
@@ -22,63 +24,6 @@ namespace {
 bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
 // --- zip
-
-void append(std::string& out, uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> (8 * i));
-}
-
-// Writes what a test wants to be wrong, too.
-struct ZipMaker {
-  struct Part {
-    std::string name, data;
-    uint16_t method = 0, flags = 0;
-    std::optional<uint32_t> checksum = {}, size = {}, header = {};
-    bool wide = false;
-  };
-  std::vector<Part> parts;
-  bool wide_end = false;
-
-  static uint32_t checksum(const Part& part) {
-    return part.checksum.value_or(crc32(std::as_bytes(std::span(part.data.data(), part.data.size()))));
-  }
-
-  static void local_header(std::string& out, const Part& part) {
-    append(out, 0x04034b50, 4), append(out, 20, 2), append(out, part.flags, 2), append(out, part.method, 2), append(out, 0, 4);
-    append(out, checksum(part), 4), append(out, part.data.size(), 4), append(out, part.data.size(), 4);
-    append(out, part.name.size(), 2), append(out, 0, 2);
-    out += part.name;
-  }
-
-  static void central_header(std::string& out, const Part& part, uint64_t at) {
-    const uint64_t size = part.wide ? 0xFFFFFFFF : part.size.value_or(static_cast<uint32_t>(part.data.size()));
-    append(out, 0x02014b50, 4), append(out, 20, 2), append(out, 20, 2), append(out, part.flags, 2), append(out, part.method, 2);
-    append(out, 0, 4), append(out, checksum(part), 4), append(out, size, 4), append(out, size, 4);
-    append(out, part.name.size(), 2), append(out, part.wide ? 28 : 0, 2), append(out, 0, 2), append(out, 0, 2), append(out, 0, 2);
-    append(out, 0, 4), append(out, part.wide ? 0xFFFFFFFF : part.header.value_or(static_cast<uint32_t>(at)), 4);
-    out += part.name;
-    if (part.wide) append(out, 1, 2), append(out, 24, 2), append(out, part.data.size(), 8), append(out, part.data.size(), 8), append(out, at, 8);
-  }
-
-  std::string bytes() const {
-    std::string out, directory;
-    for (const Part& part : parts) {
-      central_header(directory, part, out.size());
-      local_header(out, part);
-      out += part.data;
-    }
-    const uint64_t start = out.size();
-    out += directory;
-    if (wide_end) {
-      const uint64_t record = out.size();
-      append(out, 0x06064b50, 4), append(out, 44, 8), append(out, 45, 2), append(out, 45, 2), append(out, 0, 4), append(out, 0, 4);
-      append(out, parts.size(), 8), append(out, parts.size(), 8), append(out, directory.size(), 8), append(out, start, 8);
-      append(out, 0x07064b50, 4), append(out, 0, 4), append(out, record, 8), append(out, 1, 4);
-    }
-    append(out, 0x06054b50, 4), append(out, 0, 4), append(out, wide_end ? 0xFFFF : parts.size(), 2), append(out, wide_end ? 0xFFFF : parts.size(), 2);
-    append(out, wide_end ? 0xFFFFFFFF : directory.size(), 4), append(out, wide_end ? 0xFFFFFFFF : start, 4), append(out, 0, 2);
-    return out;
-  }
-};
 
 class Zip : public ::testing::Test {
  protected:
@@ -300,15 +245,7 @@ TEST_F(Contract, OverflowIsAMismatchAndAnUnknownSymbolAnError) {
 
 // --- the graph
 
-const std::string kProgram = R"json({"schema_version": {"major": 8, "minor": 20}, "range_constraints": {"s0": {"min_val": 2, "max_val": null}},
-  "graph_module": {"signature": {
-      "input_specs": [{"buffer": {"arg": {"name": "b"}, "buffer_name": "c", "persistent": true}}, {"user_input": {"arg": {"as_tensor": {"name": "x"}}}}],
-      "output_specs": [{"buffer_mutation": {"arg": {"name": "y"}, "buffer_name": "c"}}, {"user_output": {"arg": {"as_tensor": {"name": "y"}}}}]},
-    "graph": {"inputs": [{"as_tensor": {"name": "b"}}, {"as_tensor": {"name": "x"}}], "outputs": [{"as_tensor": {"name": "y"}}, {"as_tensor": {"name": "y"}}],
-      "nodes": [{"target": "torch.ops.aten.add.Tensor", "inputs": [{"name": "self", "arg": {"as_tensor": {"name": "x"}}, "kind": 1},
-                 {"name": "other", "arg": {"as_tensor": {"name": "b"}}, "kind": 1}], "outputs": [{"as_tensor": {"name": "y"}}], "name": "y"}],
-      "sym_int_values": {}, "tensor_values": {"x": {"dtype": 7, "layout": 7, "device": {"type": "cpu", "index": null}, "storage_offset": {"as_int": 0},
-          "sizes": [{"as_expr": {"expr_str": "Symbol('s0')", "hint": null}}], "strides": [{"as_int": 1}]}}}}})json";
+const std::string kProgram = seed_file("small_program.json");
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   const size_t at = text.find(from);
@@ -352,9 +289,7 @@ TEST(ExportedProgramReader, DamagedTextIsAUserErrorOrAProgram) {
 }
 
 TEST(ExportedWeights, ReadsTheirPlaceAndRefusesPickles) {
-  const std::string config = R"({"config": {"w": {"path_name": "weight_0", "is_param": true, "use_pickle": false, "tensor_meta": {"dtype": 7,
-    "sizes": [{"as_int": 8}, {"as_int": 4}], "device": {"type": "cpu", "index": null}, "strides": [{"as_int": 4}, {"as_int": 1}],
-    "storage_offset": {"as_int": 3}, "layout": 7}}}})";
+  const std::string config = seed_file("weights.json");
   const auto weights = read_weights(config);
   EXPECT_EQ(weights.at("w").file, "weight_0");
   EXPECT_EQ(weights.at("w").tensor.offset, 3);

@@ -1,0 +1,67 @@
+// See seeds.h.
+#include "seeds.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+
+#include "unit/zip_maker.h"
+
+namespace escapement {
+namespace {
+
+std::string contents(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error("the seed " + path.string() + " cannot be read");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The input of a golden file: what stands between its first line and `# expect`.
+std::string input_of(const std::string& golden) {
+  const size_t start = golden.find('\n') + 1;
+  return golden.substr(start, golden.find("# expect") - start);
+}
+
+}  // namespace
+
+std::string seed_file(const std::string& name) {
+  std::string text = contents(std::filesystem::path(ESCAPEMENT_TESTS) / "fuzz/seeds" / name);
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
+}
+
+std::vector<std::string> zip_seeds() {
+  ZipMaker plain{{{"m/a", "first"}, {"m/b", ""}}};
+  ZipMaker wide = plain;
+  wide.parts[0].wide = wide.wide_end = true;
+  return {plain.bytes(), wide.bytes(), ZipMaker{}.bytes()};
+}
+
+std::vector<std::string> json_seeds() {
+  return {R"( {"b": [1, -2, 9223372036854775807, 1.5e3, "NaN"], "a": {"t": true, "n": null}, "s": "\u00e9\ud83d\ude00\n\"\u0000"} )",
+          seed_file("small_program.json")};
+}
+
+std::vector<std::string> program_seeds() { return {seed_file("small_program.json"), seed_file("program.json")}; }
+
+std::vector<std::string> weights_seeds() { return {seed_file("weights.json")}; }
+
+std::vector<std::string> size_seeds() {
+  return {"Symbol('s0', positive=True, integer=True)", "Add(Mul(Integer(2), Symbol('s0', integer=True)), Integer(-1))",
+          "Mod(Max(Symbol('s0'), Integer(3)), FloorDiv(Symbol('s0'), Integer(2)))"};
+}
+
+std::vector<std::string> trace_seeds() {
+  std::vector<std::filesystem::path> paths;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(std::filesystem::path(ESCAPEMENT_TESTS) / "golden")) {
+    if (entry.path().extension() == ".txt") paths.push_back(entry.path());
+  }
+  std::sort(paths.begin(), paths.end());
+  std::vector<std::string> seeds;
+  std::transform(paths.begin(), paths.end(), std::back_inserter(seeds), [](const auto& path) { return input_of(contents(path)); });
+  return seeds;
+}
+
+}  // namespace escapement
