@@ -62,7 +62,8 @@ def versions(tensors):
 
 
 class Entry:
-    def __init__(self, fn, name, table, family, structure, leaves, options):
+    def __init__(self, fn, name, table, family, structure, leaves, options, leaf_names=None, specs=None):
+        """`specs`: what the core is told about each leaf, by name (jit_dims.py)."""
         symbols.install()
         self.table, self.family, self._fn, self._structure = table, family, fn, structure
         self._floats = [type(leaf) is float for leaf in leaves]
@@ -70,7 +71,8 @@ class Entry:
         self._lock, self._numbers, self._failures = threading.Lock(), {}, {}
         self.results, self.reason, self.runs = [], None, 0
         self.lone = sum(isinstance(leaf, torch.Tensor) for leaf in leaves) < 2   # no two arguments can be one tensor
-        self.region = core().Region(weakly(self), input_specs(leaves), options, name, False)
+        self.leaf_names, self.dim_facts, self.held = leaf_names, [], 0   # `held`: versions that kept to the declared dims
+        self.region = core().Region(weakly(self), specs or input_specs(leaves), options, name, False)
         self._locator = FrameLocator(Entry._run.__code__)
         self.region.set_locator(self._locator)
 
@@ -88,13 +90,6 @@ class Entry:
             return leaves
         return [torch.scalar_tensor(leaf, dtype=torch.float64) if is_float else leaf
                 for leaf, is_float in zip(leaves, self._floats)]
-
-    def names(self, parameters):
-        """What the leaves are to the user, in order."""
-        positional, keywords, named = self._structure
-        roots = itertools.chain(parameters, (f"args[{i}]" for i in itertools.count(len(parameters))))
-        pairs = [*zip(roots, positional), *zip(keywords, named)]
-        return [found for name, child in pairs for found in leaf_names(child, name)]
 
     # --- the program
 
@@ -166,6 +161,15 @@ class Entry:
 
     def take_failure(self):
         return self._failures.pop(threading.get_ident(), None)
+
+
+def call_names(structure, parameters):
+    """What the leaves of a call are to the user, in order. `parameters`: the names of the positional ones, and of the rest."""
+    positional, keywords, named = structure
+    names, rest = parameters
+    roots = itertools.chain(names, (f"{rest}[{i}]" for i in itertools.count()))
+    pairs = [*zip(roots, positional), *zip(keywords, named)]
+    return [found for name, child in pairs for found in leaf_names(child, name)]
 
 
 def weakly(entry):

@@ -21,8 +21,9 @@ import torch
 from . import symbols
 from .check import Checker
 from .core import CoreMissing, core
-from .jit_entry import KEY, RECORDING, Bypass, Entry, NeedsTape, all_but_last, cannot_record, first
-from .errors import CompileError, OptionError
+from .errors import CompileError, DimError, OptionError
+from .jit_dims import JitDims, dim_lines
+from .jit_entry import KEY, RECORDING, Bypass, Entry, NeedsTape, all_but_last, call_names, cannot_record, first
 from .ledger import LEDGER
 from .option_values import disabled, resolve
 from .tree import Copies, Unsupported, flatten
@@ -90,6 +91,7 @@ class Table:
     def __init__(self, watch, flags, health, changed):
         self.watch, self.flags, self.health, self._changed = watch, flags, health, changed
         self.rows = ()        # what the core may serve, see entrance.cpp
+        self._state = None if watch.empty else watch.contents() or self
         self.families = {}    # structure with all numbers dynamic, and ambient state -> Family
 
     def current(self):
@@ -101,8 +103,7 @@ class Table:
         self._changed(self)
 
     def offer(self, entry, state, kinds, names):
-        table = None if self.watch.empty else self
-        self.rows = (*self.rows, (kinds, names, *state, entry.region, entry.results, entry.lone, table))
+        self.rows = (*self.rows, (kinds, names, *state, entry.region, entry.results, entry.lone, self._state))
         self._changed(self)
 
     def clear(self):
@@ -136,13 +137,15 @@ class Jitted:
     """The compiled function. Attributes that it lacks are those of what it wraps."""
 
     def __init__(self, fn, dims, mode, check, options):
-        checked_arguments(fn, dims, mode)
+        checked_arguments(fn, mode)
         own = self.__dict__   # __setattr__ forwards to a wrapped module
         own.update(_fn=fn, _mode=mode, _given=(dims, mode, check, options), _lock=threading.RLock(), _name=None)
         own.update(_tables={}, _table=None, _health=Health(), _options=resolve(None, options))
         own["_checker"] = Checker(fn, check, self.run_entry)
         wrapped = fn.forward if isinstance(fn, torch.nn.Module) else fn
         own["_parameters_named"] = parameter_names(wrapped)
+        own["_dims"] = JitDims(fn, dims, self._options) if dims else None
+        own["escapement_contract"] = self._dims and self._dims.contract
         own.update({name: getattr(wrapped, name) for name in functools.WRAPPER_ASSIGNMENTS if hasattr(wrapped, name)})
         own["__wrapped__"] = fn
 
@@ -156,6 +159,8 @@ class Jitted:
     def _call(self, args, kwargs):
         if RECORDING and threading.get_ident() in RECORDING:
             return self._fn(*args, **kwargs)   # part of what is being recorded
+        if self._dims is not None:
+            self._dims.check(args, kwargs)
         if function_modes() or dispatch_modes() or transforms() is not None or tracing() is not None:
             return self._eager("torch_mode", args, kwargs)
         if self._options["disable"] or disabled():
@@ -176,12 +181,24 @@ class Jitted:
             entry, leaves = self._entry(table, structure, leaves, args, kwargs)
         if isinstance(entry, str):
             return self._eager(entry, args, kwargs)
-        run = self._checker.run if self._checker.active else self.run_entry
+        run, before = self._checker.run if self._checker.active else self.run_entry, entry.runs
         try:
-            return run(entry, entry.tensors(leaves), copies.originals, args, kwargs)
+            result = run(entry, entry.tensors(leaves), copies.originals, args, kwargs)
         finally:
             if self._health.leaks:
                 table.repair()
+        if self._dims is not None and entry.runs != before:
+            self._hold(entry, leaves, args, kwargs)
+        return result
+
+    def _hold(self, entry, leaves, args, kwargs):
+        """A version that does not keep to the declared dims is an error now, and again at the next such call."""
+        try:
+            with self._lock:
+                self._dims.hold(entry, leaves, self.place, args, kwargs)
+        except DimError:
+            entry.table.forget(entry)
+            raise
 
     def run_entry(self, entry, leaves, originals, args, kwargs):
         """One call of a region, without any check beside it."""
@@ -276,7 +293,7 @@ class Jitted:
 
     def _entry(self, table, structure, leaves, args, kwargs):
         """(entry or reason, its leaves)."""
-        key = ambient(), structure
+        key = ambient(), structure, self._dims and self._dims.key(self._names(structure), leaves)
         if key not in table.families and len(table.families) >= MAX_KEYS:
             return "too_many_keys", None
         family = table.families.setdefault(key, Family())
@@ -295,11 +312,13 @@ class Jitted:
     def _known(self, table, family, structure, leaves):
         entry = family.entries.get(structure)
         if entry is None:
-            entry = Entry(self._fn, self.place[0], table, family, structure, leaves, self._options)
+            names = self._names(structure)
+            specs = self._dims and self._dims.input_specs(names, leaves)
+            entry = Entry(self._fn, self.place[0], table, family, structure, leaves, self._options, names, specs)
             family.entries[structure] = entry
             entry.reason = self._unsound()
             self._note(entry)
-            if not entry.reason:
+            if not entry.reason and not (self._dims and self._dims.loose(names, leaves)):
                 self._offer(table, entry, structure)
         return entry.reason or entry
 
@@ -318,7 +337,10 @@ class Jitted:
             table.offer(entry, (grad_mode(), inference_mode(), default_dtype()), kinds, names)
 
     def _note(self, entry):
-        LEDGER.note_region(self, entry.region, entry.names(self._parameters_named))
+        LEDGER.note_region(self, entry.region, entry.leaf_names)
+
+    def _names(self, structure):
+        return call_names(structure, self._parameters_named)
 
     def enroll(self):
         """Stands in the ledger again after it was cleared: the versions are still in use."""
@@ -336,7 +358,7 @@ class Jitted:
     def info(self):
         """What was compiled: keys, recordings, versions, reasons for eager calls."""
         with self._lock:
-            regions = [{**entry.region.info(), "eager": entry.reason} for entry in self.entries()]
+            regions = [{**entry.region.info(), "eager": entry.reason, "dims": dim_lines(entry.dim_facts)} for entry in self.entries()]
         function = LEDGER.function(self)
         return {"name": self.place[0], "mode": self._mode, "keys": len(regions), "regions": regions,
                 "recordings": sum(region["recordings"] for region in regions),
@@ -405,15 +427,13 @@ def rebuild(fn, dims, mode, check, options):
     return jitted_type()(fn, dims, mode, check, options)
 
 
-def checked_arguments(fn, dims, mode):
+def checked_arguments(fn, mode):
     if not callable(fn):
         raise TypeError(f"escapement.jit takes a function or module, not {type(fn).__name__}")
     if mode == "replay":
         raise OptionError("mode='replay' is not available yet; mode='call' is")
     if mode != "call":
         raise OptionError(f"mode={mode!r} is not known; escapement.jit takes 'call'")
-    if dims is not None:
-        raise OptionError("dims= is not available yet in escapement.jit: every size is a symbol")
 
 
 def any_requires_grad(values):
@@ -444,11 +464,13 @@ def flatten_call(args, kwargs, leaves, copies, dynamic_floats, exact=False):
 
 
 def parameter_names(fn):
+    """Of the positional parameters, and of the one that takes the rest."""
     try:
         found = inspect.signature(fn).parameters.values()
     except (TypeError, ValueError):
-        return []
-    return [p.name for p in found if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        return [], "args"
+    rest = next((p.name for p in found if p.kind is p.VAR_POSITIONAL), "args")
+    return [p.name for p in found if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)], rest
 
 
 def place_of(fn):

@@ -12,6 +12,7 @@ import operator
 
 import torch
 
+from .core import core
 from .search import DEPTH, MANY, Search, cell_content
 
 training = operator.attrgetter("training")
@@ -26,25 +27,25 @@ class Watch:
         found = Search()
         found.add(fn, DEPTH)
         self.modules, self.variables, self._spaces, self._cells = found.modules, found.variables, found.spaces, found.cells
-        stored = [*itertools.chain.from_iterable(map(stores, self.modules))]
-        self._full, self._empty = [space for space in stored if space], [space for space in stored if not space]
-        self._held = self._contents()     # holds the objects, so that no address is used twice
-        self._ids = [*map(id, self._held)]
-        self.tensors = [value for value in self._held if isinstance(value, torch.Tensor)] + found.tensors
+        self._stored = [*itertools.chain.from_iterable(map(stores, self.modules))]
+        self._contents = core().Contents(self._stored, [])
+        held = itertools.chain.from_iterable(map(dict.values, self._stored))
+        self.tensors = [value for value in held if isinstance(value, torch.Tensor)] + found.tensors
         self.empty = not self.modules and not self.variables
-
-    def _contents(self):
-        return [*itertools.chain.from_iterable(map(dict.values, self._full))]
 
     def flags(self):
         return (*map(training, self.modules),)
 
     def same(self):
-        """Asked at every call, so written for speed. Deleting a submodule changes this dict before torch makes a new one."""
-        found = itertools.chain.from_iterable(map(dict.values, self._full))
-        if [*map(id, found)] != self._ids or any(self._empty):
-            return False
-        return all(read() is value for read, value in self.variables)
+        """Deleting a submodule changes the dict before torch makes a new one."""
+        return self._contents.same() and all(read() is value for read, value in self.variables)
+
+    def contents(self):
+        """same() and flags() as they are now, as one object that the core compares itself; None where it would need Python."""
+        if self.variables or not all("training" in vars(module) for module in self.modules):
+            return None
+        flags = [(vars(module), "training", module.training) for module in self.modules]
+        return core().Contents(self._stored, flags)
 
     def needs_gradient(self):
         return any(map(needs_gradient, self.tensors))

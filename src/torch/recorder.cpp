@@ -35,6 +35,16 @@ void install_recorder() { install_fallback(); }
 
 DimTable& Recorder::dims() { return state_->tape->dims(); }
 
+void Recorder::declare(const SizeSpec& spec, Dim dim) {
+  Tape& tape = *state_->tape;
+  const Range known = tape.dims().range(dim);
+  const auto at_most = [&](Dim left, Dim right) { tape.guard_relation(Guard::Kind::less_equal, left, right, true, kDeclared); };
+  if (spec.least > known.low) at_most(tape.dims().constant(spec.least), dim);
+  if (spec.most < known.high) at_most(dim, tape.dims().constant(spec.most));
+}
+
+void Recorder::declare_equal(Dim a, Dim b) { state_->tape->guard_relation(Guard::Kind::equal, a, b, true, kDeclared); }
+
 Dim Recorder::integer(int64_t value, std::string name) {
   Tape& tape = *state_->tape;
   // Not Builder::input_integer: the symbol needs the value seen now.

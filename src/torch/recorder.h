@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "support/size_spec.h"
 #include "trace/trace.h"
 
 namespace escapement {
@@ -40,6 +41,8 @@ class Recorder {
   // symbol without source gets this input's size as its source. Checks each hint against the real size (UserError).
   DimTable& dims();
   Dim integer(int64_t value, std::string name);                          // a new integer argument, in input order
+  void declare(const SizeSpec& spec, Dim dim);                             // the range of a symbol: relied on, and a guard at entry
+  void declare_equal(Dim a, Dim b);                                        // as was declared; likewise
   c10::SymInt as_symint(Dim dim);                                          // what the program sees
   at::Tensor tensor(const at::Tensor& real, std::vector<Dim> sizes, std::string name, bool parameter);  // the wrapper
   at::Tensor tensor(const at::Tensor& real, std::string name);           // all sizes new symbols

@@ -22,6 +22,7 @@ namespace escapement {
 
 class Wrapper;
 
+inline constexpr const char* kDeclared = "declared";   // of guards: by the front end, not by the program
 inline constexpr c10::DispatchKey kRecorderKey = c10::DispatchKey::DeferredInit;
 
 struct Tape : std::enable_shared_from_this<Tape> {

@@ -88,9 +88,31 @@ class SymbolBinder {
  public:
   explicit SymbolBinder(Recorder& recorder) : recorder_(recorder) {}
 
+  // Before anything else: symbols that only sizes of tensors bind, so that arithmetic on them may stand in an argument before theirs.
+  void bind_sizes(const std::vector<InputSpec>& inputs, const Region::Values& arguments) {
+    const auto is_integer = [&](const SizeSpec& symbol) {
+      return std::any_of(inputs.begin(), inputs.end(), [&](const InputSpec& input) {
+        return input.kind == InputSpec::Kind::integer && is_symbol(input.size) && input.size.number == symbol.number;
+      });
+    };
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (!arguments[i].isTensor() || static_cast<int64_t>(inputs[i].sizes.size()) != arguments[i].toTensor().dim()) continue;
+      for (size_t axis = 0; axis < inputs[i].sizes.size(); ++axis) {
+        const SizeSpec& spec = inputs[i].sizes[axis];
+        if (!is_symbol(spec) || is_integer(spec)) continue;
+        const auto at = static_cast<int64_t>(axis);
+        size(spec, arguments[i].toTensor().size(at), source(static_cast<uint32_t>(i), at));
+      }
+    }
+  }
+
+  // An integer has a symbol of its own. Where a tensor before it has that symbol as a size, their being equal is a guard.
   Dim integer(const InputSpec& spec, int64_t value) {
     const Dim dim = recorder_.integer(value, spec.name);
-    if (spec.size.kind == SizeSpec::Kind::symbol) symbols_.try_emplace(spec.size.number, dim);
+    if (!is_symbol(spec.size)) return dim;
+    const auto [found, fresh] = symbols_.try_emplace(spec.size.number, dim);
+    if (fresh) recorder_.declare(spec.size, dim);
+    else if (dims().hint(found->second) == value) recorder_.declare_equal(dim, found->second);
     return dim;
   }
 
@@ -98,21 +120,26 @@ class SymbolBinder {
   std::vector<Dim> sizes(const InputSpec& spec, const at::Tensor& tensor, uint32_t position) {
     std::vector<Dim> result;
     for (int64_t axis = 0; axis < tensor.dim(); ++axis) {
-      const Source source{Source::Kind::input_size, position, {}, static_cast<uint32_t>(axis)};
       const SizeSpec unknown;
       const bool known = static_cast<int64_t>(spec.sizes.size()) == tensor.dim();
-      result.push_back(size(known ? spec.sizes[axis] : unknown, tensor.size(axis), source));
+      result.push_back(size(known ? spec.sizes[axis] : unknown, tensor.size(axis), source(position, axis)));
     }
     return result;
   }
 
  private:
+  static bool is_symbol(const SizeSpec& spec) { return spec.kind == SizeSpec::Kind::symbol; }
+  static Source source(uint32_t input, int64_t axis) { return {Source::Kind::input_size, input, {}, static_cast<uint32_t>(axis)}; }
+
   Dim size(const SizeSpec& spec, int64_t seen, const Source& source) {
     if (spec.kind == SizeSpec::Kind::symbol) {
       const auto found = symbols_.find(spec.number);
       if (found != symbols_.end() && dims().hint(found->second) == seen) return found->second;
       const Dim fresh = dims().new_symbol(SymbolKind::size, source, seen);
-      if (found == symbols_.end()) symbols_.emplace(spec.number, fresh);
+      if (found == symbols_.end()) {
+        symbols_.emplace(spec.number, fresh);
+        recorder_.declare(spec, fresh);
+      }
       return fresh;
     }
     if (spec.kind == SizeSpec::Kind::constant && spec.number == seen) return dims().constant(seen);
@@ -283,6 +310,7 @@ void Region::record(const Values& arguments, Values& outputs, std::shared_ptr<Tu
 Recording Region::run_recorded(const Values& arguments, Values& outputs) {
   Recorder recorder(name_);
   SymbolBinder binder(recorder);
+  binder.bind_sizes(inputs_, arguments);
   Values wrapped;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const InputSpec& spec = inputs_[i];

@@ -2,8 +2,8 @@
 // call or about torch's state, and every recording, goes to the Python `__call__`, which asks the same questions and more.
 //
 // A row says which calls an entry serves (jitted.py makes it): (types of the arguments, names of the keyword arguments, grad mode,
-// inference mode, default dtype, region, builders of results, whether no two arguments can be one tensor, table or None). The table
-// is asked, in Python, whether the modules still hold what they held.
+// inference mode, default dtype, region, builders of results, whether no two arguments can be one tensor, state). The state says whether
+// the modules still hold what they held: None, a Contents, or an object that is asked in Python.
 #include "torch/python/entrance.h"
 
 #include <ATen/TensorSubclassLikeUtils.h>
@@ -17,6 +17,7 @@
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <ATen/PythonTorchFunctionTLS.h>
 
+#include "torch/python/contents.h"
 #include "torch/python/region_type.h"
 #include "torch/python/values.h"
 
@@ -29,7 +30,7 @@ struct EntranceObject {
   PyObject* rows;  // tuple, replaced as a whole
 };
 
-enum Field : Py_ssize_t { kTypes, kNames, kGrad, kInference, kDtype, kRegion, kResults, kLone, kTable, kFields };
+enum Field : Py_ssize_t { kTypes, kNames, kGrad, kInference, kDtype, kRegion, kResults, kLone, kState, kFields };
 
 // Set once, by `enable_entrance`. They live as long as the process.
 PyObject* slow_call = nullptr;       // Jitted.__call__
@@ -98,10 +99,11 @@ bool all_distinct(PyObject* const* args, Py_ssize_t count) {
 }
 
 // 1: yes, 0: no, -1: an exception.
-int is_current(PyObject* table) {
-  if (table == Py_None) return 1;
+int is_current(PyObject* state) {
+  if (state == Py_None) return 1;
+  if (is_contents(state)) return holds_still(state) ? 1 : 0;
   static PyObject* const name = PyUnicode_InternFromString("current");
-  PyObject* const answer = PyObject_CallMethodNoArgs(table, name);
+  PyObject* const answer = PyObject_CallMethodNoArgs(state, name);
   if (!answer) return -1;
   const int truth = PyObject_IsTrue(answer);
   Py_DECREF(answer);
@@ -168,7 +170,7 @@ PyObject* enter(PyObject* object, PyObject* const* args, size_t nargsf, PyObject
   PyObject* const rows = Py_NewRef(self->rows);  // a call of Python code below may replace them
   PyObject* result = nullptr;
   if (PyObject* const row = find_row(rows, args, all, names)) {
-    const int current = is_current(PyTuple_GET_ITEM(row, kTable));
+    const int current = is_current(PyTuple_GET_ITEM(row, kState));
     if (current > 0) result = serve(row, args, all);
   }
   Py_DECREF(rows);

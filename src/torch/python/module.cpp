@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 
 #include "torch/engine.h"
+#include "torch/python/contents.h"
 #include "torch/python/entrance.h"
 #include "torch/python/exported_python.h"
 #include "torch/python/region_type.h"
@@ -41,7 +42,8 @@ nb::list ops() {
 
 NB_MODULE(_C, m) {
   escapement::install_python_hooks();
-  if (!escapement::add_region_type(m.ptr()) || !escapement::add_entrance_type(m.ptr())) throw nb::python_error();
+  if (!escapement::add_region_type(m.ptr()) || !escapement::add_contents_type(m.ptr()) || !escapement::add_entrance_type(m.ptr()))
+    throw nb::python_error();
   escapement::add_exported_type(m);
   static PyMethodDef flow_method{"flow", escapement::flow, METH_VARARGS, "A higher-order operator; see flow.h."};
   m.attr("flow") = nb::steal(PyCFunction_New(&flow_method, m.ptr()));

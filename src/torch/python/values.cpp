@@ -50,6 +50,15 @@ std::string text_of(PyObject* object) {
   return text;
 }
 
+// (kind, number) or (kind, number, least, most)
+void read_symbol(SizeSpec& spec, PyObject* tuple) {
+  spec.kind = SizeSpec::Kind::symbol;
+  spec.number = PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, 1));
+  if (PyTuple_GET_SIZE(tuple) != 4) return;
+  spec.least = PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, 2));
+  spec.most = PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, 3));
+}
+
 SizeSpec size_spec(PyObject* object) {
   SizeSpec spec;
   if (PyLong_Check(object)) {
@@ -60,7 +69,7 @@ SizeSpec size_spec(PyObject* object) {
   if (!PyTuple_Check(object) || PyTuple_GET_SIZE(object) < 2) return spec;
   spec.kind = size_kind(text_of(PyTuple_GET_ITEM(object, 0)));
   if (spec.kind == SizeSpec::Kind::symbol) {
-    spec.number = PyLong_AsLongLong(PyTuple_GET_ITEM(object, 1));
+    read_symbol(spec, object);
     return spec;
   }
   for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(object); ++i) spec.operands.push_back(size_spec(PyTuple_GET_ITEM(object, i)));
@@ -88,10 +97,10 @@ InputSpec input_spec_from_python(PyObject* tuple, size_t position) {
   const std::string kind = text_of(PyTuple_GetItem(tuple, 0));
   if (kind == "tensor") {
     read_sizes(spec, PyTuple_GetItem(tuple, 1));
+    if (PyTuple_GET_SIZE(tuple) == 3) spec.parameter = PyObject_IsTrue(PyTuple_GetItem(tuple, 2)) == 1;
   } else if (kind == "int") {
     spec.kind = InputSpec::Kind::integer;
-    spec.size.kind = SizeSpec::Kind::symbol;
-    spec.size.number = PyLong_AsLongLong(PyTuple_GetItem(tuple, 1));
+    read_symbol(spec.size, tuple);
   } else if (kind == "int_expr") {
     spec.kind = InputSpec::Kind::integer;
     spec.size = size_spec(PyTuple_GetItem(tuple, 1));
