@@ -7,12 +7,12 @@ roundings of the largest value of the tensor, which admits another order of a su
 or runs eagerly needs no check.
 """
 
-import threading
 
 import torch
 
 from .errors import ContractError, OptionError
 from .ledger import LEDGER
+from .locks import fork_safe_lock
 from .tree import Copies, Reader, Unsupported, flatten, flatten_result, result_names, unflatten
 
 TOLERANCE = 64
@@ -22,7 +22,7 @@ class Checker:
     """How many more compiled calls are checked, and how many were."""
 
     def __init__(self, fn, check, run_entry):
-        self._left, self.count, self._lock = wanted(check), 0, threading.Lock()
+        self._left, self.count, self._lock = wanted(check), 0, fork_safe_lock()
         self._fn, self._run_entry = fn, run_entry
 
     @property

@@ -8,6 +8,7 @@ a changed argument container. Attempt is the evidence.
 """
 
 import itertools
+import os
 import sys
 import threading
 import weakref
@@ -18,11 +19,13 @@ from . import symbols
 from .core import core
 from .errors import EscapementError
 from .locator import FrameLocator
+from .locks import fork_safe_lock
 from .tree import (Copies, Reader, Unsupported, changed, flatten_content, flatten_result, leaf_names, snapshot,
                    store_content, unflatten, unflatten_result)
 from .watch import same_state
 
 RECORDING = set()     # identities of the threads that record a jitted function
+os.register_at_fork(after_in_child=lambda: RECORDING.intersection_update({threading.get_ident()}))
 KEY = torch._C._dispatch_key_parse("DeferredInit")
 MAX_RESULTS = 1000    # structures of results of one entry; each may hold constants
 LEAF = ("leaf",)
@@ -68,7 +71,7 @@ class Entry:
         self.table, self.family, self._fn, self._structure = table, family, fn, structure
         self._floats = [type(leaf) is float for leaf in leaves]
         self._integers = [type(leaf) is int for leaf in leaves]
-        self._lock, self._numbers, self._failures = threading.Lock(), {}, {}
+        self._lock, self._numbers, self._failures = fork_safe_lock(), {}, {}
         self.results, self.reason, self.runs = [], None, 0
         self.lone = sum(isinstance(leaf, torch.Tensor) for leaf in leaves) < 2   # no two arguments can be one tensor
         self.leaf_names, self.dim_facts, self.held = leaf_names, [], 0   # `held`: versions that kept to the declared dims

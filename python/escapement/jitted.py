@@ -25,6 +25,7 @@ from .errors import CompileError, DimError, OptionError
 from .jit_dims import JitDims, dim_lines
 from .jit_entry import KEY, RECORDING, Bypass, Entry, NeedsTape, all_but_last, call_names, cannot_record, first
 from .ledger import LEDGER
+from .locks import fork_safe_lock
 from .option_values import disabled, resolve
 from .tree import Copies, Unsupported, flatten
 from .watch import Watch
@@ -139,7 +140,7 @@ class Jitted:
     def __init__(self, fn, dims, mode, check, options):
         checked_arguments(fn, mode)
         own = self.__dict__   # __setattr__ forwards to a wrapped module
-        own.update(_fn=fn, _mode=mode, _given=(dims, mode, check, options), _lock=threading.RLock(), _name=None)
+        own.update(_fn=fn, _mode=mode, _given=(dims, mode, check, options), _lock=fork_safe_lock(), _name=None)
         own.update(_tables={}, _table=None, _health=Health(), _options=resolve(None, options))
         own["_checker"] = Checker(fn, check, self.run_entry)
         wrapped = fn.forward if isinstance(fn, torch.nn.Module) else fn

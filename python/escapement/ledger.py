@@ -5,10 +5,10 @@ by the identity of their code object (equal code in two files is two functions) 
 """
 
 import collections
-import threading
 import typing
 import weakref
 
+from .locks import fork_safe_lock
 from .misses import is_about, mentioned
 
 COMPILES = 3  # per function and key: the first and two recompiles. The last of them is made general: see Budget.plan.
@@ -191,7 +191,7 @@ class Ledger:
     """All functions of the process. Compiles may run in several threads at once."""
 
     def __init__(self):
-        self._lock = threading.RLock()
+        self._lock = fork_safe_lock()
         self._functions = {}        # id of a code object -> (weak reference, Function)
         self.fallbacks = collections.Counter()
         self.jit = collections.Counter()    # of the own tracer: checks, failures of checks

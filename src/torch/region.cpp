@@ -2,6 +2,7 @@
 #include "torch/region.h"
 
 #include <ATen/core/grad_mode.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -277,9 +278,11 @@ std::string Region::why_missed(const Version& version, const Values& arguments) 
 
 std::shared_ptr<Region::Turn> Region::take_turn(Reason& refused) {
   const std::lock_guard lock(mutex_);
+  if (busy_ && busy_in_ != ::getpid()) busy_ = false;  // a fork left that thread behind
   refused = busy_ ? Reason::not_ready : Reason::too_many_recordings;
   if (busy_ || recordings_ >= options_.max_recordings) return nullptr;
   busy_ = true;
+  busy_in_ = ::getpid();
   ++recordings_;
   return std::make_shared<Turn>(*this);
 }

@@ -1,0 +1,158 @@
+"""escapement.jit in forked and spawned processes: DataLoader workers, fork after compiling, fork while another thread compiles.
+
+torch's own thread pool does not survive a fork, so each test runs in a process of its own, with one thread."""
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+PREAMBLE = """
+import os, sys, threading, time
+import torch
+import escapement
+
+torch.set_num_threads(1)
+torch.set_grad_enabled(False)
+
+def exit_code(child):
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+def in_child(action):
+    child = os.fork()
+    if child == 0:
+        try:
+            action()
+            os._exit(0)
+        except BaseException as error:
+            print("child:", repr(error), file=sys.stderr, flush=True)
+            os._exit(1)
+    assert exit_code(child) == 0
+
+def same(jitted, fn, *sizes):
+    for size in sizes:
+        x = torch.randn(size)
+        assert torch.equal(jitted(x), fn(x)), size
+"""
+
+
+def run(tmp_path, program):
+    file = tmp_path / "program.py"
+    file.write_text(PREAMBLE + textwrap.dedent(program))
+    done = subprocess.run([sys.executable, file], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_versions_made_before_a_fork_serve_in_the_child_and_new_ones_are_made_there(tmp_path):
+    run(tmp_path, """
+    fn = lambda x: torch.relu(x * 2 + 1) - x
+    other = lambda x: torch.relu(x) - x * 3
+    jitted, fresh = escapement.jit(fn), escapement.jit(other)
+    same(jitted, fn, (3, 4), (5, 7))
+
+    def child():
+        same(jitted, fn, (1, 9), (0, 3), (31, 2))
+        assert jitted.info()["recordings"] == 1
+        same(fresh, other, 5, 1, 0, 17)
+        assert fresh.info()["recordings"] == 1
+
+    in_child(child)
+    in_child(child)
+    assert fresh.info()["recordings"] == 0
+    same(fresh, other, 4, 2)
+    """)
+
+
+def test_a_fork_while_another_thread_records(tmp_path):
+    run(tmp_path, """
+    inside, go_on = threading.Event(), threading.Event()
+    plain = lambda x: torch.relu(x * 2) + 1
+
+    def slow(x):
+        y = x * 2
+        inside.set()
+        go_on.wait()
+        return torch.relu(y) + 1
+
+    jitted = escapement.jit(slow)
+
+    def record():
+        with torch.no_grad():
+            jitted(torch.randn(3))
+
+    thread = threading.Thread(target=record)
+    thread.start()
+    inside.wait()
+
+    def child():
+        go_on.set()
+        same(jitted, plain, 4, 1, 0, 9)
+        info = jitted.info()
+        assert len(info["regions"][0]["versions"]) == 1 and not info["eager"] and not info["regions"][0]["fallbacks"], info
+
+    in_child(child)
+    go_on.set()
+    thread.join()
+    same(jitted, plain, 4, 1)
+    """)
+
+
+def test_a_fork_while_other_threads_compile(tmp_path):
+    run(tmp_path, """
+    same(escapement.jit(torch.neg), torch.neg, 3)   # else a child could inherit an import that is under way
+    programs = [lambda x, k=k: torch.tanh(x + k) * k for k in range(200)]
+    stop = threading.Event()
+
+    def compile_on():
+        for program in programs:
+            if stop.is_set():
+                return
+            with torch.no_grad():
+                escapement.jit(program)(torch.randn(7))
+
+    thread = threading.Thread(target=compile_on)
+    thread.start()
+    fn = lambda x: torch.relu(x) * 3 + 1
+    for _ in range(10):
+        in_child(lambda: same(escapement.jit(fn), fn, 3, 8, 1))
+        time.sleep(0.01)
+    stop.set()
+    thread.join()
+    """)
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_workers_of_a_data_loader(tmp_path, context):
+    run(tmp_path, f"""
+    import multiprocessing
+
+    def augment(x):
+        return (x - x.mean()) / (x.std() + 1) * 2
+
+    class Rows(torch.utils.data.Dataset):
+        def __init__(self):
+            self.augment = escapement.jit(augment)
+
+        def __len__(self):
+            return 24
+
+        def __getitem__(self, i):
+            with torch.no_grad():
+                made = self.augment(torch.arange(i + 2.0))
+            seen = escapement.stats()
+            return made, seen["recordings"], seen.get("eager_calls", 0), os.getpid()
+
+    if __name__ == "__main__":
+        rows = Rows()
+        if {context!r} == "fork":
+            rows[0]
+        found = torch.utils.data.DataLoader(rows, batch_size=None, num_workers=2, multiprocessing_context={context!r})
+        processes = set()
+        for i, (made, recordings, eager, process) in enumerate(found):
+            torch.testing.assert_close(made, augment(torch.arange(i + 2.0)))
+            assert recordings == 1 and eager == 0, (recordings, eager)
+            processes.add(process)
+        assert len(processes) == 2 and os.getpid() not in processes
+    """)
