@@ -14,6 +14,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <stdexcept>
@@ -30,6 +31,10 @@ ESCAPEMENT_API const char* version();  // "0.1.0"
 // Options by name, as in the option table ("strict", "threads", ...); values as text. An unknown name throws
 // std::invalid_argument that offers the nearest one.
 using OptionList = std::vector<std::pair<std::string, std::string>>;
+
+// What the process has counted under a name: "recordings", "hits", "launches", "eager_calls", or a reason for eager calls
+// ("gradient", "budget_used", ...). 0 for what never happened.
+ESCAPEMENT_API int64_t counter(const std::string& name);
 
 class ESCAPEMENT_API Function {
  public:

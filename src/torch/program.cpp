@@ -275,6 +275,7 @@ void Program::compile_guards() const {
 }
 Miss Program::explain_miss(std::span<const Argument> arguments) const { return impl_->entry.explain(arguments); }
 const Compiled& Program::compiled() const { return *impl_->compiled; }
+std::span<const at::Tensor> Program::captured() const { return impl_->entry.captured(); }
 
 Program::Outcome Program::run(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs) const {
   struct Lease {  // gives the context back, emptied, however the call ends

@@ -10,18 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "escapement/argument.h"
 #include "escapement/export.h"
 #include "jit/pipeline.h"
 #include "torch/recorder.h"
 
 namespace escapement {
-
-// One argument of a call. Borrowed for the duration of the call.
-struct Argument {
-  const at::Tensor* tensor = nullptr;  // null: an integer, or something else
-  int64_t integer = 0;
-  bool other = false;                  // neither: fits only an input that the trace ignores
-};
 
 // Why a call does not fit a program: for explain, and empty if it fits.
 struct Miss {
@@ -59,6 +53,7 @@ class ESCAPEMENT_API Program {
   Outcome run(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs) const;
 
   const Compiled& compiled() const;
+  std::span<const at::Tensor> captured() const;  // what the program uses besides its arguments
   std::vector<std::string> relations() const;  // what the entry checks ask, one line each, in order
   std::string describe_calls() const;   // one line per library call: prepared form, out= or not, packed or not
 

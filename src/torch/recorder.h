@@ -25,6 +25,7 @@ struct Recording {
   std::vector<c10::IValue> host_objects;    // generators and the like: CallArg::code indexes here
   std::optional<Reason> refused;            // set: never replay this trace
   std::string refused_detail;
+  bool learned = false;                     // refused, but the next recording will do better
   size_t ops = 0;                           // ATen calls seen
   std::vector<std::string> specialised;     // "s0 == 128: exact value read at model.py:7": one line per pinned value
 };

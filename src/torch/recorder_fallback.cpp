@@ -377,6 +377,7 @@ void decompose(Tape& tape, OpPlan& plan, const c10::OperatorHandle& op, Stack& s
   op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, stack);
   if (live && tape.recording.refused == Reason::storage_access && !plan.base.empty()) {
     learn_keep_whole(plan.base);
+    tape.recording.learned = true;
     plan.decompose = false;
   }
 }

@@ -12,6 +12,7 @@
 
 #include "support/error.h"
 #include "support/events.h"
+#include "torch/cpp_location.h"
 #include "torch/region_info.h"
 
 namespace escapement {
@@ -65,10 +66,17 @@ class ArgumentList {
     for (size_t i = 0; i < values.size(); ++i) {
       if (values[i].isTensor()) arguments_[i].tensor = &values[i].toTensor();
       else if (values[i].isInt()) arguments_[i].integer = values[i].toInt();
-      else arguments_[i].other = true;
+      else arguments_[i] = number(values[i]);
     }
   }
   std::span<const Argument> span() const { return arguments_; }
+
+  static Argument number(const c10::IValue& value) {
+    using Kind = Argument::Kind;
+    if (value.isBool()) return {nullptr, value.toBool(), true, Kind::boolean};
+    if (value.isDouble()) return {nullptr, std::bit_cast<int64_t>(value.toDouble()), true, Kind::real};
+    return {nullptr, 0, true, Kind::plain};
+  }
 
  private:
   c10::SmallVector<Argument, 16> arguments_;
@@ -79,9 +87,24 @@ bool is_recordable(const at::Tensor& tensor) {
          !tensor.is_nested() && !tensor.is_neg() && !tensor.is_conj();
 }
 
-bool same_number(const c10::IValue& a, const c10::IValue& b) {
-  if (a.isBool() || b.isBool()) return a.isBool() && b.isBool() && a.toBool() == b.toBool();
-  return b.isDouble() && std::bit_cast<int64_t>(a.toDouble()) == std::bit_cast<int64_t>(b.toDouble());
+bool same_number(const Argument& a, const Argument& b) { return b.other && a.kind == b.kind && a.integer == b.integer; }
+
+// Compiled code does not build a tape: a tensor that wants one runs eagerly.
+template <class Tensors, class Tensor>
+bool any_wants_tape(const Tensors& all, const Tensor& tensor) {
+  if (!at::GradMode::is_enabled()) return false;
+  return std::any_of(all.begin(), all.end(), [&](const auto& one) {
+    const at::Tensor* const found = tensor(one);
+    return found != nullptr && found->defined() && found->requires_grad();
+  });
+}
+
+bool wants_tape(std::span<const Argument> arguments) {
+  return any_wants_tape(arguments, [](const Argument& argument) { return argument.tensor; });
+}
+
+bool wants_tape(std::span<const at::Tensor> tensors) {
+  return any_wants_tape(tensors, [](const at::Tensor& tensor) { return &tensor; });
 }
 
 // Turns SizeSpecs into Dims of one recording. A symbol is made when it is first met, with the value seen there as its hint.
@@ -197,59 +220,76 @@ void Region::set_location_hook(std::function<int()> hook, std::function<std::str
   location_text_ = std::move(text);
 }
 
-void Region::call(const Values& arguments, Values& outputs) {
+Region::Answer Region::answer(const Values& arguments, Values& outputs) {
+  const auto eagerly = [&](Reason why) {
+    run_eagerly(arguments, outputs, why);
+    return Answer::eager;
+  };
   count(Stat::calls);
-  if (options_.disable) return run_eagerly(arguments, outputs, Reason::disabled);
-  if (has_gradient(arguments)) return run_eagerly(arguments, outputs, Reason::unsupported_input);
-  if (run_version(arguments, outputs)) return;
+  if (options_.disable) return eagerly(Reason::disabled);
+  const ArgumentList list(arguments);
+  if (wants_tape(list.span())) return eagerly(Reason::gradient);
+  switch (run_version(list.span(), outputs)) {
+    case Found::version: return Answer::served;
+    case Found::gradient: return eagerly(Reason::gradient);
+    case Found::none: break;
+  }
   note_miss(arguments);
   Reason refused = Reason::not_ready;
-  if (auto turn = take_turn(refused)) return record(arguments, outputs, std::move(turn));
-  run_eagerly(arguments, outputs, refused);
+  auto turn = take_turn(arguments, refused);
+  if (!turn) return eagerly(refused);
+  return record(arguments, outputs, std::move(turn));
 }
 
-// Compiled code does not build a tape: a tensor that wants one runs eagerly.
-bool Region::has_gradient(const Values& arguments) const {
-  if (!at::GradMode::is_enabled()) return false;
+std::string Region::form_of(const Values& arguments) {
+  std::string text(1, at::GradMode::is_enabled() ? 'g' : 'n');
   for (const c10::IValue& value : arguments) {
-    if (value.isTensor() && value.toTensor().defined() && value.toTensor().requires_grad()) return true;
+    if (!value.isTensor()) {
+      text += value.tagKind();
+      continue;
+    }
+    const at::Tensor& tensor = value.toTensor();
+    text += ' ' + std::to_string(static_cast<int>(tensor.scalar_type())) + ':' + std::to_string(tensor.dim());
+    text += tensor.is_contiguous() ? 'c' : 's';
   }
-  return false;
+  return text;
 }
 
 Region::Pinned Region::pinned_values(const Values& arguments) {
   Pinned found;
   for (size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i].isDouble() || arguments[i].isBool()) found.emplace_back(i, arguments[i]);
+    if (arguments[i].isDouble() || arguments[i].isBool()) found.emplace_back(i, ArgumentList::number(arguments[i]));
   }
   return found;
 }
 
-bool Region::pinned_hold(const Pinned& pinned, const Values& arguments) {
+bool Region::pinned_hold(const Pinned& pinned, std::span<const Argument> arguments) {
   return std::all_of(pinned.begin(), pinned.end(), [&](const auto& p) { return same_number(p.second, arguments[p.first]); });
 }
 
-bool Region::run_version(const Values& arguments, Values& outputs) {
+Region::Found Region::run_version(std::span<const Argument> arguments, Values& outputs) {
   const Versions* const versions = versions_.load(std::memory_order_acquire);
-  const ArgumentList list(arguments);
   for (const auto& version : *versions) {
-    if (!version->program.fits(list.span()) || !pinned_hold(version->pinned, arguments)) continue;
-    const Program::Outcome outcome = version->program.run(list.span(), outputs);
+    if (!version->program.fits(arguments) || !pinned_hold(version->pinned, arguments)) continue;
+    if (wants_tape(version->program.captured())) return Found::gradient;
+    const Program::Outcome outcome = version->program.run(arguments, outputs);
     if (outcome == Program::Outcome::done) {
       if (version->hits.fetch_add(1, std::memory_order_relaxed) + 1 == kHotHits) compile_guards(*versions, *version);
       count(Stat::hits);
-      return true;
+      return Found::version;
     }
     // A version whose checks could fail after an effect is never published: see build().
     ESCAPEMENT_CHECK(outcome == Program::Outcome::check_failed_clean, "a check failed after an effect");
     outputs.clear();
     count(Stat::exits);
   }
-  return false;
+  return Found::none;
 }
 
-bool Region::serve(const Values& arguments, Values& outputs) {
-  if (options_.disable || has_gradient(arguments) || !run_version(arguments, outputs)) return false;
+bool Region::serve(const Values& arguments, Values& outputs) { return serve(ArgumentList(arguments).span(), outputs); }
+
+bool Region::serve(std::span<const Argument> arguments, Values& outputs) {
+  if (options_.disable || wants_tape(arguments) || run_version(arguments, outputs) != Found::version) return false;
   count(Stat::calls);
   return true;
 }
@@ -271,27 +311,47 @@ void Region::compile_guards(const Versions& versions, const Version& hot) {
 }
 
 std::string Region::why_missed(const Version& version, const Values& arguments) {
-  const Miss miss = version.program.explain_miss(ArgumentList(arguments).span());
-  if (miss || pinned_hold(version.pinned, arguments)) return describe(miss);
+  const ArgumentList list(arguments);
+  const Miss miss = version.program.explain_miss(list.span());
+  if (miss || pinned_hold(version.pinned, list.span())) return describe(miss);
   return "the call: expected the numbers and truth values seen when recorded, seen others";
 }
 
-std::shared_ptr<Region::Turn> Region::take_turn(Reason& refused) {
+std::shared_ptr<Region::Turn> Region::take_turn(const Values& arguments, Reason& refused) {
   const std::lock_guard lock(mutex_);
   if (busy_ && busy_in_ != ::getpid()) busy_ = false;  // a fork left that thread behind
   refused = busy_ ? Reason::not_ready : Reason::too_many_recordings;
   if (busy_ || recordings_ >= options_.max_recordings) return nullptr;
+  if (!refused_.empty()) {
+    const auto known = refused_.find(form_of(arguments));
+    if (known != refused_.end() && !known->second.again) {
+      refused = known->second.why;
+      return nullptr;
+    }
+  }
   busy_ = true;
   busy_in_ = ::getpid();
   ++recordings_;
   return std::make_shared<Turn>(*this);
 }
 
-void Region::record(const Values& arguments, Values& outputs, std::shared_ptr<Turn> turn) {
+// A recording that looked at no size and no value before it was refused ends so for every call of this form. One that did may go
+// another way: it gets a second chance.
+void Region::note_refusal(const std::string& form, const Recording& recording) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto [known, fresh] = refused_.try_emplace(form, Refused{*recording.refused});
+    known->second = {*recording.refused, recording.learned || (fresh && !recording.trace.guards.empty())};
+  }
+  note_failure(*recording.refused, recording.refused_detail);
+}
+
+Region::Answer Region::record(const Values& arguments, Values& outputs, std::shared_ptr<Turn> turn) {
   for (const c10::IValue& value : arguments) {
     if (!value.isTensor() || is_recordable(value.toTensor())) continue;
     turn.reset();
-    return run_eagerly(arguments, outputs, Reason::unsupported_input);
+    run_eagerly(arguments, outputs, Reason::unsupported_input);
+    return Answer::eager;
   }
   const Clock::time_point start = Clock::now();
   Recording recording = run_recorded(arguments, outputs);
@@ -299,15 +359,27 @@ void Region::record(const Values& arguments, Values& outputs, std::shared_ptr<Tu
   turn->recorded = true;
   count(Stat::recordings);
   count(Stat::specialisations, static_cast<int64_t>(recording.specialised.size()));
+  if (!recording.refused && wants_tape(std::span<const at::Tensor>(recording.captured))) {
+    recording.refused = Reason::gradient;
+    recording.trace.guards.clear();  // whichever way it goes
+  }
+  if (!recording.refused && accept_) recording.refused = accept_(recording.captured);
   note_effects(recording);
-  if (recording.refused) return note_failure(*recording.refused, recording.refused_detail);
+  if (recording.refused) {
+    note_refusal(form_of(arguments), recording);
+    return Answer::recorded;
+  }
   Pinned pinned = pinned_values(arguments);
-  if (options_.compile != "background") return build(std::move(recording), std::move(pinned), milliseconds);
+  if (options_.compile != "background") {
+    build(std::move(recording), std::move(pinned), milliseconds);
+    return Answer::recorded;
+  }
   auto shared = std::make_shared<Recording>(std::move(recording));
   const std::lock_guard lock(mutex_);
   build_->threads.emplace_back([this, shared, pinned = std::move(pinned), milliseconds, turn] {
     build(std::move(*shared), pinned, milliseconds);
   });
+  return Answer::recorded;
 }
 
 Recording Region::run_recorded(const Values& arguments, Values& outputs) {
@@ -413,6 +485,13 @@ void Region::note_failure(Reason why, const std::string& detail) {
   if (warn) std::fprintf(stderr, "%s\n", text.c_str());
 }
 
+std::vector<Escape> Region::escapes() const {
+  std::vector<Escape> found;
+  for (const auto& version : *versions_.load(std::memory_order_acquire))
+    append_escapes(found, version->program.compiled().plan.trace);
+  return found;
+}
+
 std::string Region::info() const {
   const Versions* const versions = versions_.load(std::memory_order_acquire);
   const std::lock_guard lock(mutex_);
@@ -427,7 +506,7 @@ std::string Region::info() const {
     json.close();
   }
   json.close().key("misses").open_array();
-  for (const std::string& miss : misses_) json.value(miss);
+  for (const std::string& miss : misses_) json.value(readable_place(miss));
   json.close().key("fallbacks").open_object();
   for (const auto& [why, times] : fallbacks_) json.field(reason_name(why), times);
   json.close().close();

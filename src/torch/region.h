@@ -23,6 +23,7 @@
 #include "torch/flow.h"
 #include "torch/program.h"
 #include "torch/recorder.h"
+#include "torch/region_info.h"
 
 namespace escapement {
 
@@ -43,14 +44,27 @@ class ESCAPEMENT_API Region : public Body {
   Region(std::string name, Forward forward, std::vector<InputSpec> inputs, Options options);
   ~Region() override;
 
+  // How a call was answered.
+  enum class Answer : uint8_t { served, recorded, eager };
+
   void set_location_hook(std::function<int()> hook, std::function<std::string(int)> text);
-  void call(const Values& arguments, Values& outputs) override;
+  // Asked after each recording, with the tensors that it found by itself: why it must not be kept, if so.
+  using Accept = std::function<std::optional<Reason>(std::span<const at::Tensor> captured)>;
+  void set_accept_hook(Accept accept) { accept_ = std::move(accept); }
+  void call(const Values& arguments, Values& outputs) override { answer(arguments, outputs); }
+  Answer answer(const Values& arguments, Values& outputs);
   // As `call`, if a version fits; else nothing happens, but that outputs may have grown, and the answer is no.
   bool serve(const Values& arguments, Values& outputs);
+  bool serve(std::span<const Argument> arguments, Values& outputs);
+  // What a program may look at without a guard: calls of one form go one way, until a size or a value is looked at.
+  static std::string form_of(const Values& arguments);
+  // The program itself, counted under `why`.
+  void run_eagerly(const Values& arguments, Values& outputs, Reason why);
   // As the body of another program's higher-order operator.
   std::optional<BodyEffects> effects() const override;
   std::vector<std::vector<Dim>> output_sizes(DimTable& dims, std::span<const std::vector<Dim>> arguments) const override;
   std::string info() const;      // JSON: versions, kernels, calls, guards, symbols, timings, fallbacks
+  std::vector<Escape> escapes() const;  // of all versions, in order
 
  private:
   struct Version;
@@ -58,23 +72,28 @@ class ESCAPEMENT_API Region : public Body {
   class Turn;
   using Versions = std::vector<std::shared_ptr<const Version>>;
 
-  bool run_version(const Values& arguments, Values& outputs);
+  enum class Found : uint8_t { version, none, gradient };
+  Found run_version(std::span<const Argument> arguments, Values& outputs);
   void note_miss(const Values& arguments);
-  std::shared_ptr<Turn> take_turn(Reason& refused);  // null: refused says why
-  void record(const Values& arguments, Values& outputs, std::shared_ptr<Turn> turn);
+  std::shared_ptr<Turn> take_turn(const Values& arguments, Reason& refused);  // null: refused says why
+  Answer record(const Values& arguments, Values& outputs, std::shared_ptr<Turn> turn);
   Recording run_recorded(const Values& arguments, Values& outputs);
   // Arguments by position that are numbers or truth values without a symbol: the trace holds what was seen.
-  using Pinned = std::vector<std::pair<size_t, c10::IValue>>;
+  using Pinned = std::vector<std::pair<size_t, Argument>>;
+  // Kinds of calls whose recording was refused: recording them again would end in the same way.
+  struct Refused {
+    Reason why;
+    bool again = false;   // another one may end otherwise
+  };
   void note_effects(const Recording& recording);
   void build(Recording recording, Pinned pinned, double record_milliseconds);
   static Pinned pinned_values(const Values& arguments);
   static void compile_guards(const Versions& versions, const Version& hot);
   static std::string why_missed(const Version& version, const Values& arguments);
-  static bool pinned_hold(const Pinned& pinned, const Values& arguments);
+  static bool pinned_hold(const Pinned& pinned, std::span<const Argument> arguments);
+  void note_refusal(const std::string& form, const Recording& recording);
   void publish(std::shared_ptr<const Version> version);
-  void run_eagerly(const Values& arguments, Values& outputs, Reason why);
   void note_failure(Reason why, const std::string& detail);
-  bool has_gradient(const Values& arguments) const;
 
   const std::string name_;
   const Forward forward_;
@@ -82,11 +101,13 @@ class ESCAPEMENT_API Region : public Body {
   const Options options_;
   std::function<int()> location_;
   std::function<std::string(int)> location_text_;
+  Accept accept_;
 
   mutable std::mutex mutex_;
   std::atomic<const Versions*> versions_;             // the last of:
   std::vector<std::unique_ptr<const Versions>> all_versions_;  // a list that is being walked stays; there are few
   std::map<Reason, int64_t> fallbacks_;
+  std::map<std::string, Refused> refused_;            // by form_of the call
   std::vector<std::string> misses_;
   std::optional<BodyEffects> effects_;                // of all recordings
   int recordings_ = 0;

@@ -4,12 +4,18 @@
 #include <unordered_set>
 
 #include "guards/check.h"
+#include "torch/cpp_location.h"
 
 namespace escapement {
 namespace {
 
 std::string location_of(const Trace& trace, const Location& location) {
-  return location.index < trace.locations.size() ? trace.locations[location.index] : "";
+  return location.index < trace.locations.size() ? readable_place(trace.locations[location.index]) : "";
+}
+
+bool is_escape(const Guard& guard) {
+  const auto says = [&](std::string_view words) { return guard.because.find(words) != std::string::npos; };
+  return guard.because.starts_with("exact value read") || guard.because.starts_with("branch") || says(" read as ") || says("read by the host");
 }
 
 void write_kernels(Json& json, const LaunchPlan& plan) {
@@ -122,6 +128,12 @@ void write_program(Json& json, const Program& program) {
   write_symbols(json, compiled.plan.trace);
   write_timings(json, compiled);
   json.field("prepared", program.describe_calls());
+}
+
+void append_escapes(std::vector<Escape>& found, const Trace& trace) {
+  for (const Guard& guard : trace.guards) {
+    if (is_escape(guard)) found.push_back({to_string(trace, guard), guard.because, location_of(trace, guard.location)});
+  }
 }
 
 std::string describe(const Miss& miss) {

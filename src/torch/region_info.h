@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "escapement/escape.h"
 #include "support/json.h"
 #include "torch/flow.h"
 #include "torch/program.h"
@@ -12,6 +13,8 @@ namespace escapement {
 // Fields kernels, apart, calls, guards, symbols, timings into the object that is open.
 void write_program(Json& json, const Program& program);
 std::string describe(const Miss& miss);
+// Entry guards and checks inside that are there because the program itself looked at a size, a number or a value.
+void append_escapes(std::vector<Escape>& found, const Trace& trace);
 
 // Whether a check of the plan stands behind a step that changes memory outside, or draws random numbers.
 bool checks_follow_effects(const LaunchPlan& plan);

@@ -29,7 +29,8 @@ std::string place(const char* what, const char* file, int64_t line) {
   if (file == nullptr || *file == 0) return what;
   const std::string_view path = file;
   const size_t slash = path.rfind('/');
-  return std::string(what) + " at " + std::string(path.substr(slash == path.npos ? 0 : slash + 1)) + ":" + std::to_string(line);
+  const std::string name(path.substr(slash == path.npos ? 0 : slash + 1));
+  return std::string(what) + (line > 0 ? " at " + name + ":" + std::to_string(line) : " of " + name);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@ from package_tools import clean_environment, run
 pytestmark = pytest.mark.slow
 
 CONSUMER = Path(__file__).resolve().parent / "consumer"
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "cpp"
 GREETING = re.compile(r"consumer: escapement \d+\.\d+\.\d+\n")
 
 
@@ -34,3 +35,34 @@ def test_cmake(installed, tmp_path):
         env=clean_environment())
     run("cmake", "--build", tmp_path)
     assert GREETING.fullmatch(run(tmp_path / "consumer", env=clean_environment()))
+
+
+def check_example(program):
+    lines = run(program, env=clean_environment()).splitlines()
+    assert lines[:4] == ["4.000", "1.000", "7.000", "500.000"] and lines[-1] == "recordings: 1"
+    assert len(lines) == 6 and re.search(r"s0 <= 1000 at \S*main\.cpp:10$", lines[4]), lines
+    assert not re.search(r"lib\w*python", run("ldd", program, env=clean_environment()))
+
+
+def test_the_example_by_pkg_config(installed, tmp_path):
+    pkg_config = Path(installed[1], "lib", "pkgconfig")
+    flags = run("pkg-config", "--cflags", "--libs", "escapement",
+                env=clean_environment() | {"PKG_CONFIG_PATH": str(pkg_config)}).split()
+    run("g++", "-std=c++20", "-g", "-O2", "-Wall", "-Werror", EXAMPLE / "main.cpp", "-o", tmp_path / "example", *flags)
+    check_example(tmp_path / "example")
+
+
+def test_the_example_by_cmake(installed, tmp_path):
+    if shutil.which("cmake") is None:
+        pytest.skip("cmake is not installed")
+    run("cmake", "-S", EXAMPLE, "-B", tmp_path, "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
+        f"-DCMAKE_PREFIX_PATH={installed[1] / 'lib' / 'cmake'}", env=clean_environment())
+    run("cmake", "--build", tmp_path)
+    check_example(tmp_path / "example")
+
+
+def test_without_debug_information_an_escape_has_its_function(installed, tmp_path):
+    flags = run(installed[0], "-m", "escapement", "config", "--cflags", "--libs", env=clean_environment()).split()
+    run("g++", "-std=c++20", "-O2", EXAMPLE / "main.cpp", "-o", tmp_path / "example", *flags)
+    (line,) = [line for line in run(tmp_path / "example", env=clean_environment()).splitlines() if " at " in line]
+    assert re.search(r" in (exe|example)$", line), line

@@ -1,0 +1,141 @@
+// What stands behind jit.h, once for all signatures: a call as a flat list of leaves, and the versions that serve it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+#include <c10/core/SymFloat.h>
+#include <c10/core/SymInt.h>
+#include <c10/util/SmallVector.h>
+
+#include <forward_list>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <typeinfo>
+#include <vector>
+
+#include "escapement/argument.h"
+#include "escapement/escape.h"
+#include "escapement/escapement.h"
+#include "escapement/export.h"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace escapement::detail {
+
+// The arguments of one call, taken apart: what may differ between calls of one version, and as bits everything else
+// (which tensors and optionals are there, lengths, truth values). Borrows the tensors.
+class Leaves {
+ public:
+  void bits(uint64_t value, int count) {
+    if (used_ + count > 64) flush();
+    word_ |= value << used_;
+    used_ += count;
+  }
+  void tensor(const at::Tensor& tensor) {
+    bits(tensor.defined(), 1);
+    if (tensor.defined()) arguments_.push_back({&tensor, 0, false, Argument::Kind::plain});
+  }
+  void integer(int64_t value) { arguments_.push_back({nullptr, value, false, Argument::Kind::plain}); }
+  void real(double value) {
+    arguments_.push_back({nullptr, 0, true, Argument::Kind::real});
+    __builtin_memcpy(&arguments_.back().integer, &value, sizeof value);
+  }
+  // A number that stays a run-time value: a tensor without axes that holds it.
+  ESCAPEMENT_API void run_time_real(double value);
+  void seal() { flush(); }                  // once all are in
+
+  std::span<const Argument> arguments() const { return {arguments_.data(), arguments_.size()}; }
+  std::span<const uint64_t> shape() const { return {shape_.data(), shape_.size()}; }
+
+ private:
+  void flush() {
+    shape_.push_back(word_);
+    word_ = 0;
+    used_ = 0;
+  }
+  c10::SmallVector<Argument, 8> arguments_;
+  c10::SmallVector<uint64_t, 2> shape_;
+  uint64_t word_ = 0;
+  int used_ = 0;
+  std::forward_list<at::Tensor> owned_;
+};
+
+using Values = std::vector<c10::IValue>;
+
+// The other way: hands out what Leaves took, in the same order. The values may be symbols while the function is recorded.
+class LeafReader {
+ public:
+  LeafReader(std::span<const uint64_t> shape, const Values& values) : shape_(shape), next_(values.begin()) {}
+  uint64_t bits(int count) {
+    if (used_ + count > 64) {
+      ++word_;
+      used_ = 0;
+    }
+    const uint64_t value = shape_[word_] >> used_ & (count == 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1);
+    used_ += count;
+    return value;
+  }
+  const c10::IValue& value() { return *next_++; }
+
+ private:
+  std::span<const uint64_t> shape_;
+  size_t word_ = 0;
+  int used_ = 0;
+  Values::const_iterator next_;
+};
+
+// The number itself: of a symbol, that pins it, and the report names the remedy.
+ESCAPEMENT_API int64_t pinned_integer(const c10::IValue& value);
+ESCAPEMENT_API c10::SymFloat read_real(const c10::IValue& value);
+
+// A number as two integers, which compiled code hands out as constants.
+inline void give_real(Values& results, double value) {
+  uint64_t bits = 0;
+  __builtin_memcpy(&bits, &value, sizeof bits);
+  results.emplace_back(static_cast<int64_t>(bits >> 32));
+  results.emplace_back(static_cast<int64_t>(bits & 0xffffffffu));
+}
+inline double joined_real(const c10::IValue& high, const c10::IValue& low) {
+  const uint64_t bits = static_cast<uint64_t>(high.toInt()) << 32 | static_cast<uint64_t>(low.toInt());
+  double value = 0;
+  __builtin_memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+// The results of one call as values, from one thread's store: a call that is served allocates nothing for them.
+class ESCAPEMENT_API Results {
+ public:
+  Results();
+  ~Results();
+  Results(const Results&) = delete;
+  Results& operator=(const Results&) = delete;
+  Values values;
+};
+
+class ESCAPEMENT_API JitCore {
+ public:
+  // Runs the function on values that have the shape said, and appends its results.
+  using Forward = std::function<void(LeafReader& arguments, Values& results)>;
+
+  // `module`: whose objects are compared before each call, or null.
+  JitCore(Forward forward, std::shared_ptr<torch::nn::Module> module, const OptionList& options, std::string name);
+  ~JitCore();
+
+  // No: this thread is recording another function, of which this call is a part; run it plainly.
+  bool call(const Leaves& leaves, Values& results);
+
+  std::string explain() const;
+  std::vector<Escape> escapes() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+ESCAPEMENT_API void watch_module(const std::type_info& type, size_t size);
+
+}  // namespace escapement::detail

@@ -1,0 +1,34 @@
+// Which line of the user's C++ code is being run: asked at every op and guard while a function is recorded, never
+// afterwards.
+//
+// While recording only return addresses are taken: those of the innermost frames that lie neither in this library nor in
+// torch nor in the C and C++ libraries. What they mean is looked up when a report is made (readable_place): reading debug
+// information takes tens of milliseconds.
+#pragma once
+
+#include <array>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace escapement {
+
+class CppLocations {
+ public:
+  int here();                        // number of the place that runs now; -1: none
+  std::string text(int number) const;  // for Trace::locations; readable_place understands it
+
+ private:
+  static constexpr size_t kCandidates = 8;  // inlined or not, some of them are torch's headers and ours
+  using Place = std::array<const void*, kCandidates>;
+  mutable std::mutex mutex_;
+  std::map<Place, int> numbers_;
+  std::vector<Place> places_;
+};
+
+// `text` with what CppLocations wrote in it replaced by "file:line" of the first frame that is the user's.
+std::string readable_place(const std::string& text);
+
+}  // namespace escapement
