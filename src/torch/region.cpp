@@ -11,7 +11,9 @@
 
 #include "support/error.h"
 #include "support/events.h"
+#include "torch/recorder_fallback.h"
 #include "torch/region_info.h"
+#include "torch/replay_mode/replay_region.h"
 
 namespace escapement {
 
@@ -169,7 +171,10 @@ void Region::set_location_hook(std::function<int()> hook, std::function<std::str
   location_text_ = std::move(text);
 }
 
+void Region::replay_after_budget() { replay_ = std::make_unique<ReplayRegion>(name_, forward_, options_); }
+
 void Region::call(const Values& arguments, Values& outputs) {
+  const ListenerPause pause;
   count(Stat::calls);
   if (options_.disable) return run_eagerly(arguments, outputs, Reason::disabled);
   if (has_gradient(arguments)) return run_eagerly(arguments, outputs, Reason::unsupported_input);
@@ -177,7 +182,17 @@ void Region::call(const Values& arguments, Values& outputs) {
   note_miss(arguments);
   Reason refused = Reason::not_ready;
   if (auto turn = take_turn(refused)) return record(arguments, outputs, std::move(turn));
+  if (refused == Reason::too_many_recordings && replay_) return go_on_replaying(arguments, outputs);
   run_eagerly(arguments, outputs, refused);
+}
+
+void Region::go_on_replaying(const Values& arguments, Values& outputs) {
+  count(Reason::too_many_recordings);
+  {
+    const std::lock_guard lock(mutex_);
+    ++fallbacks_[Reason::too_many_recordings];
+  }
+  replay_->call(arguments, outputs);
 }
 
 // Compiled code does not build a tape: a tensor that wants one runs eagerly.
@@ -221,6 +236,7 @@ bool Region::run_version(const Values& arguments, Values& outputs) {
 }
 
 bool Region::serve(const Values& arguments, Values& outputs) {
+  const ListenerPause pause;
   if (options_.disable || has_gradient(arguments) || !run_version(arguments, outputs)) return false;
   count(Stat::calls);
   return true;

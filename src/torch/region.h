@@ -34,6 +34,8 @@ struct InputSpec {
   bool parameter = false;
 };
 
+class ReplayRegion;
+
 class ESCAPEMENT_API Region : public Body {
  public:
   using Values = Body::Values;
@@ -44,6 +46,8 @@ class ESCAPEMENT_API Region : public Body {
   ~Region() override;
 
   void set_location_hook(std::function<int()> hook, std::function<std::string(int)> text);
+  // Calls that come after the recordings are used up, and fit no version, go on in replay mode (replay_mode/) instead of eagerly.
+  void replay_after_budget();
   void call(const Values& arguments, Values& outputs) override;
   // As `call`, if a version fits; else nothing happens, but that outputs may have grown, and the answer is no.
   bool serve(const Values& arguments, Values& outputs);
@@ -72,6 +76,7 @@ class ESCAPEMENT_API Region : public Body {
   static std::string why_missed(const Version& version, const Values& arguments);
   static bool pinned_hold(const Pinned& pinned, const Values& arguments);
   void publish(std::shared_ptr<const Version> version);
+  void go_on_replaying(const Values& arguments, Values& outputs);
   void run_eagerly(const Values& arguments, Values& outputs, Reason why);
   void note_failure(Reason why, const std::string& detail);
   bool has_gradient(const Values& arguments) const;
@@ -80,6 +85,7 @@ class ESCAPEMENT_API Region : public Body {
   const Forward forward_;
   const std::vector<InputSpec> inputs_;
   const Options options_;
+  std::unique_ptr<ReplayRegion> replay_;
   std::function<int()> location_;
   std::function<std::string(int)> location_text_;
 

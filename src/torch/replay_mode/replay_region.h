@@ -1,15 +1,16 @@
-// ReplayRegion: replay mode. The program (host code and all) runs at every call; its operators are not run one by one but matched
-// against a tree of recorded operator streams, and what was matched is launched as one compiled program when a segment ends: at a
-// value that the host reads, at a memory access, at an operator that cannot be deferred, at the program's end.
+// ReplayRegion: replay mode. The program (host code and all) runs at every call; its operators are not run one by one but
+// matched against a tree of recorded operator streams, and what was matched is launched as one compiled program when a
+// segment ends: at a value that the host reads, at a memory access, at an operator that cannot be deferred, at the program's
+// end.
 //
-// Sound for any host code, since nothing is assumed of it: globals, values, random numbers and clocks may change between calls and
-// inside one. The program gets the caller's own tensors; what it computes are tensors with sizes and a dtype but no memory yet
-// (deferred.h), which become ordinary tensors, in place, when their segment ends. Sizes and integers are inputs of a segment. A
-// stream that no branch of the tree continues is run for real and recorded as a new branch (stream.h); branches, and programs for
-// one place, are bounded, and past the bounds operators run one by one, counted.
+// Sound for any host code, since nothing is assumed of it: globals, values, random numbers and clocks may change between
+// calls and inside one. The program gets the caller's own tensors; what it computes are tensors with sizes and a dtype but
+// no memory yet (deferred.h), which become ordinary tensors, in place, when their segment ends. Sizes and integers are
+// inputs of a segment. A stream that no branch of the tree continues is run for real and recorded as a new branch
+// (stream.h); branches, and programs for one place, are bounded, and past the bounds operators run one by one, counted.
 //
-// What no tracer can see is memory that is written other than by torch while an operator that reads it is still pending; memory that
-// torch knows to be shared (from_blob, from_numpy, after numpy()) is therefore never read late.
+// What no tracer can see is memory that is written other than by torch while an operator that reads it is still pending;
+// memory that torch knows to be shared (from_blob, from_numpy, after numpy()) is therefore never read late.
 //
 // Any number of threads may call. A call inside a call of the same thread, or inside a recording, is part of that one.
 #pragma once
@@ -42,8 +43,9 @@ class ESCAPEMENT_API ReplayRegion {
   std::string info() const;   // JSON: streams, launches, recordings, operators that ran at once, fallbacks
   std::string text() const;   // the tree of streams, a line for each operator
 
-  // For hosts that run the program themselves: operators of this thread are deferred from the scope's beginning until `finish`.
-  // Without `finish` (an exception of the program's own) the destructor ends the last segment, whose errors are then dropped.
+  // For hosts that run the program themselves: operators of this thread are deferred from the scope's beginning until
+  // `finish`. Without `finish` (an exception of the program's own) the destructor ends the last segment, whose errors are
+  // then dropped.
   class ESCAPEMENT_API Scope {
    public:
     explicit Scope(ReplayRegion& region);
@@ -66,6 +68,8 @@ class ESCAPEMENT_API ReplayRegion {
   const Forward forward_;
   const Options options_;
   std::unique_ptr<StreamTree> tree_;
+  struct Pool;
+  std::unique_ptr<Pool> pool_;         // of calls, with the memory that they have got
 };
 
 }  // namespace escapement
