@@ -76,6 +76,7 @@ class Entry:
         self.lone = sum(isinstance(leaf, torch.Tensor) for leaf in leaves) < 2   # no two arguments can be one tensor
         self.leaf_names, self.dim_facts, self.held = leaf_names, [], 0   # `held`: versions that kept to the declared dims
         self.region = core().Region(weakly(self), specs or input_specs(leaves), options, name, False)
+        self.region.replay_after_budget()   # sound, since the function itself then runs at every call
         self._locator = FrameLocator(Entry._run.__code__)
         self.region.set_locator(self._locator)
 
@@ -97,7 +98,7 @@ class Entry:
     # --- the program
 
     def forward(self, *leaves):
-        if not torch._C._dispatch_tls_is_dispatch_key_included(KEY):
+        if not core().recording():   # eagerly, or in replay mode
             return self._run(leaves)
         thread, watch = threading.get_ident(), self.table.watch
         attempt, before = Attempt(caller_tensors(sys._getframe(2), watch)), watch.state()

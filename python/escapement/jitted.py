@@ -27,6 +27,7 @@ from .jit_entry import KEY, RECORDING, Bypass, Entry, NeedsTape, all_but_last, c
 from .ledger import LEDGER
 from .locks import fork_safe_lock
 from .option_values import disabled, resolve
+from .replayed import replayed
 from .tree import Copies, Unsupported, flatten
 from .watch import Watch
 
@@ -62,6 +63,8 @@ def jit(fn=None, dims=None, mode="call", check=None, **options):
     """`fn` recorded at its first call and compiled; also a decorator, with or without arguments."""
     if fn is None:
         return functools.partial(jit, dims=dims, mode=mode, check=check, **options)
+    if mode == "replay" and callable(fn):
+        return replayed(fn, dims, check, options)
     return jitted_type()(fn, dims, mode, check, options)
 
 
@@ -431,10 +434,8 @@ def rebuild(fn, dims, mode, check, options):
 def checked_arguments(fn, mode):
     if not callable(fn):
         raise TypeError(f"escapement.jit takes a function or module, not {type(fn).__name__}")
-    if mode == "replay":
-        raise OptionError("mode='replay' is not available yet; mode='call' is")
     if mode != "call":
-        raise OptionError(f"mode={mode!r} is not known; escapement.jit takes 'call'")
+        raise OptionError(f"mode={mode!r} is not known; escapement.jit takes 'call' and 'replay'")
 
 
 def any_requires_grad(values):

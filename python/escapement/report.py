@@ -16,6 +16,7 @@ import torch
 from .jitted import REASONS, Jitted
 from .ledger import COMPILES, LEDGER, size_name
 from .misses import LOCAL
+from .replayed import Replayed
 
 # How the core writes where a symbol comes from: an argument by its number, then what of it.
 ARGUMENT = re.compile(r"arg(\d+)((?:\.\w+(?:\[\d+\])?)?)")
@@ -44,6 +45,21 @@ class Report:
         return "\n".join(lines) + "\n" if lines else "no timings\n"
 
 
+class StreamReport:
+    """What is known about a function in replay mode."""
+
+    def __init__(self, function, result):
+        self.functions, self._text, self.result = [function.info()], function.text(), result
+
+    def to_json(self, **options):
+        return json.dumps({"functions": self.functions}, default=str, **options)
+
+    def __str__(self):
+        return self._text
+
+    __repr__ = __str__
+
+
 def explain(fn, **compile_options):
     """A callable that runs `fn` (compiled here unless it is already) and returns the Report; the result is `report.result`."""
     @functools.wraps(fn, updated=())
@@ -51,6 +67,8 @@ def explain(fn, **compile_options):
         from .backend import escapement
 
         compiled = fn if is_compiled(fn) else torch.compile(fn, backend=escapement, **compile_options)
+        if isinstance(compiled, Replayed):
+            return StreamReport(compiled, compiled(*args, **kwargs))
         if isinstance(compiled, Jitted):
             compiled.enroll()
         before = activity()
@@ -61,7 +79,7 @@ def explain(fn, **compile_options):
 
 
 def is_compiled(fn):
-    return isinstance(fn, Jitted) or isinstance(fn, torch.nn.Module) and hasattr(fn, "_orig_mod") or hasattr(fn, "_torchdynamo_orig_callable")
+    return isinstance(fn, (Jitted, Replayed)) or isinstance(fn, torch.nn.Module) and hasattr(fn, "_orig_mod") or hasattr(fn, "_torchdynamo_orig_callable")
 
 
 def activity():

@@ -4,6 +4,7 @@
 #include "jit/llvm/compile.h"
 #include "support/events.h"
 #include "support/options.h"
+#include "torch/recorder_tape.h"
 #include "trace/ops.h"
 
 namespace escapement {
@@ -57,6 +58,8 @@ std::vector<OpFacts> op_facts() {
 std::vector<std::pair<std::string, int64_t>> counter_facts() {
   return counters();
 }
+
+bool is_recording() { return current_tape() != nullptr; }
 
 void reset_engine() { reset_counters(); }
 

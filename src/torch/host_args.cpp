@@ -4,6 +4,7 @@
 #include <ATen/ScalarOps.h>
 
 #include <cmath>
+#include <utility>
 
 #include "support/error.h"
 #include "torch/symnode.h"
@@ -86,17 +87,28 @@ static c10::Scalar read_scalar(const at::Tensor& t) {
   }
 }
 
+static thread_local SymbolicNumber* t_symbolic_numbers = nullptr;
+
+SymbolicNumber::SymbolicNumber(const at::Tensor& wrapped, c10::SymNode node)
+    : wrapped_(wrapped), node_(std::move(node)), outer_(std::exchange(t_symbolic_numbers, this)) {}
+SymbolicNumber::~SymbolicNumber() { t_symbolic_numbers = outer_; }
+
+static c10::Scalar symbolic_scalar(c10::SymNode node) {
+  if (node->is_float()) return c10::SymFloat(std::move(node));
+  if (node->is_bool()) return c10::SymBool(std::move(node));
+  return c10::SymInt(std::move(node));
+}
+
 c10::Scalar wrapped_scalar(const at::Tensor& wrapped) {
+  for (const SymbolicNumber* number = t_symbolic_numbers; number != nullptr; number = number->outer_)
+    if (number->wrapped_.is_same(wrapped)) return symbolic_scalar(number->node_);
   const c10::Scalar plain = read_scalar(wrapped);
   auto* hidden = python_hooks().wrapped_number;
   if (!hidden) return plain;
   const bool placeholder = plain.isFloatingPoint() ? std::isnan(plain.toDouble()) : plain.isIntegral(true) && plain.toLong() == kIntPlaceholder;
   if (!placeholder && !plain.isBoolean()) return plain;
   c10::SymNode node = hidden(wrapped);
-  if (!node) return plain;
-  if (node->is_float()) return c10::SymFloat(std::move(node));
-  if (node->is_bool()) return c10::SymBool(std::move(node));
-  return c10::SymInt(std::move(node));
+  return node ? symbolic_scalar(std::move(node)) : plain;
 }
 
 bool is_wrapped_number(const at::Tensor& t) {

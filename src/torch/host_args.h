@@ -4,6 +4,7 @@
 
 #include <ATen/core/function_schema.h>
 #include <ATen/core/ivalue.h>
+#include <c10/core/SymNodeImpl.h>
 
 #include <functional>
 #include <span>
@@ -42,5 +43,20 @@ bool is_wrapped_number(const at::Tensor& t);
 // What the program wrote: the symbol behind the parser's placeholder, or the number itself.
 c10::Scalar wrapped_scalar(const at::Tensor& wrapped);
 at::Tensor wrap_scalar(const c10::Scalar& scalar);        // a wrapped number again
+
+// While it lives, `wrapped` of this thread stands for a symbolic number.
+class SymbolicNumber {
+ public:
+  SymbolicNumber(const at::Tensor& wrapped, c10::SymNode node);
+  ~SymbolicNumber();
+  SymbolicNumber(const SymbolicNumber&) = delete;
+  SymbolicNumber& operator=(const SymbolicNumber&) = delete;
+
+ private:
+  friend c10::Scalar wrapped_scalar(const at::Tensor& wrapped);
+  const at::Tensor wrapped_;
+  const c10::SymNode node_;
+  SymbolicNumber* const outer_;
+};
 
 }  // namespace escapement

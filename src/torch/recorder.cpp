@@ -33,6 +33,8 @@ Recorder::~Recorder() {
 
 void install_recorder() { install_fallback(); }
 
+const TapePtr& Recorder::tape() const { return state_->tape; }
+
 DimTable& Recorder::dims() { return state_->tape->dims(); }
 
 void Recorder::declare(const SizeSpec& spec, Dim dim) {

@@ -19,6 +19,8 @@
 
 namespace escapement {
 
+struct Tape;
+
 struct Recording {
   Trace trace;                              // inputs: the caller's, in order, then `captured`
   std::vector<at::Tensor> captured;         // tensors the program used that are no inputs: real tensors, kept alive
@@ -56,6 +58,9 @@ class Recorder {
 
   // --- after the run. `outputs`: tensors (wrappers or real), SymInt/int, bool, None; returns the real results in place.
   Recording finish(std::vector<c10::IValue>& outputs);
+
+  // For those who hand it operators themselves instead of entering it.
+  const std::shared_ptr<Tape>& tape() const;
 
   struct State;
 

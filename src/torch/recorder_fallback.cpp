@@ -21,6 +21,8 @@ namespace {
 using Stack = torch::jit::Stack;
 
 thread_local const OpPlan* t_composite = nullptr;  // outermost composite being recorded through its parts
+thread_local OpListener* t_listener = nullptr;
+std::atomic<MaterialiseHook> materialise_hook{nullptr};
 
 // --- running
 
@@ -395,8 +397,21 @@ Tape* tape_for(const Stack& stack, size_t arguments) {
   return nullptr;
 }
 
+// A tensor of a replayed function (replay_mode/deferred.h) that came to another thread, or to a recording.
+void materialise(const Stack& stack, size_t arguments) {
+  const MaterialiseHook hook = materialise_hook.load(std::memory_order_acquire);
+  if (hook == nullptr) return;
+  for (size_t i = stack.size() - arguments; i < stack.size(); ++i) {
+    if (stack[i].isTensor()) hook(*stack[i].toTensor().unsafeGetTensorImpl());
+    if (!stack[i].isTensorList()) continue;
+    for (const at::Tensor& tensor : stack[i].toTensorVector()) hook(*tensor.unsafeGetTensorImpl());
+  }
+}
+
 void on_op(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
+  if (t_listener != nullptr) return t_listener->on_op(op, *stack);
   const size_t arguments = op.schema().arguments().size();
+  materialise(*stack, arguments);
   Tape* tape = tape_for(*stack, arguments);
   if (!tape || !tape->live()) return run_real(op, *stack, arguments);
   OpPlan& plan = plan_of(op);
@@ -408,6 +423,17 @@ void on_op(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
 }
 
 }  // namespace
+
+void record_op(Tape& tape, const c10::OperatorHandle& op, Stack& stack) { OneOp(tape, plan_of(op), op, stack).run(); }
+
+void run_unseen(const c10::OperatorHandle& op, Stack& stack) {
+  const c10::impl::ExcludeDispatchKeyGuard unseen(kRecorderKey);
+  op.callBoxed(stack);
+}
+
+OpListener* op_listener() { return t_listener; }
+void set_op_listener(OpListener* listener) { t_listener = listener; }
+void set_materialise_hook(MaterialiseHook hook) { materialise_hook.store(hook, std::memory_order_release); }
 
 const char* composite_in_progress() { return t_composite ? t_composite->name.c_str() : nullptr; }
 

@@ -13,7 +13,9 @@
 #include "support/error.h"
 #include "support/events.h"
 #include "torch/cpp_location.h"
+#include "torch/recorder_fallback.h"
 #include "torch/region_info.h"
+#include "torch/replay_mode/replay_region.h"
 
 namespace escapement {
 
@@ -220,7 +222,10 @@ void Region::set_location_hook(std::function<int()> hook, std::function<std::str
   location_text_ = std::move(text);
 }
 
+void Region::replay_after_budget() { replay_ = std::make_unique<ReplayRegion>(name_, forward_, options_); }
+
 Region::Answer Region::answer(const Values& arguments, Values& outputs) {
+  const ListenerPause pause;
   const auto eagerly = [&](Reason why) {
     run_eagerly(arguments, outputs, why);
     return Answer::eager;
@@ -237,8 +242,19 @@ Region::Answer Region::answer(const Values& arguments, Values& outputs) {
   note_miss(arguments);
   Reason refused = Reason::not_ready;
   auto turn = take_turn(arguments, refused);
-  if (!turn) return eagerly(refused);
-  return record(arguments, outputs, std::move(turn));
+  if (turn) return record(arguments, outputs, std::move(turn));
+  if (refused != Reason::too_many_recordings || !replay_) return eagerly(refused);
+  go_on_replaying(arguments, outputs);
+  return Answer::replayed;
+}
+
+void Region::go_on_replaying(const Values& arguments, Values& outputs) {
+  count(Reason::too_many_recordings);
+  {
+    const std::lock_guard lock(mutex_);
+    ++fallbacks_[Reason::too_many_recordings];
+  }
+  replay_->call(arguments, outputs);
 }
 
 std::string Region::form_of(const Values& arguments) {
@@ -289,6 +305,7 @@ Region::Found Region::run_version(std::span<const Argument> arguments, Values& o
 bool Region::serve(const Values& arguments, Values& outputs) { return serve(ArgumentList(arguments).span(), outputs); }
 
 bool Region::serve(std::span<const Argument> arguments, Values& outputs) {
+  const ListenerPause pause;
   if (options_.disable || wants_tape(arguments) || run_version(arguments, outputs) != Found::version) return false;
   count(Stat::calls);
   return true;

@@ -35,6 +35,8 @@ struct InputSpec {
   bool parameter = false;
 };
 
+class ReplayRegion;
+
 class ESCAPEMENT_API Region : public Body {
  public:
   using Values = Body::Values;
@@ -45,7 +47,7 @@ class ESCAPEMENT_API Region : public Body {
   ~Region() override;
 
   // How a call was answered.
-  enum class Answer : uint8_t { served, recorded, eager };
+  enum class Answer : uint8_t { served, recorded, eager, replayed };
 
   void set_location_hook(std::function<int()> hook, std::function<std::string(int)> text);
   // Asked after each recording, with the tensors that it found by itself: why it must not be kept, if so.
@@ -53,6 +55,8 @@ class ESCAPEMENT_API Region : public Body {
   void set_accept_hook(Accept accept) { accept_ = std::move(accept); }
   void call(const Values& arguments, Values& outputs) override { answer(arguments, outputs); }
   Answer answer(const Values& arguments, Values& outputs);
+  // Calls that come after the recordings are used up, and fit no version, go on in replay mode (replay_mode/) instead of eagerly.
+  void replay_after_budget();
   // As `call`, if a version fits; else nothing happens, but that outputs may have grown, and the answer is no.
   bool serve(const Values& arguments, Values& outputs);
   bool serve(std::span<const Argument> arguments, Values& outputs);
@@ -93,12 +97,14 @@ class ESCAPEMENT_API Region : public Body {
   static bool pinned_hold(const Pinned& pinned, std::span<const Argument> arguments);
   void note_refusal(const std::string& form, const Recording& recording);
   void publish(std::shared_ptr<const Version> version);
+  void go_on_replaying(const Values& arguments, Values& outputs);
   void note_failure(Reason why, const std::string& detail);
 
   const std::string name_;
   const Forward forward_;
   const std::vector<InputSpec> inputs_;
   const Options options_;
+  std::unique_ptr<ReplayRegion> replay_;
   std::function<int()> location_;
   std::function<std::string(int)> location_text_;
   Accept accept_;

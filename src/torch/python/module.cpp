@@ -7,6 +7,7 @@
 #include "torch/python/entrance.h"
 #include "torch/python/exported_python.h"
 #include "torch/python/region_type.h"
+#include "torch/python/replay_type.h"
 #include "torch/python/symnode_python.h"
 
 namespace nb = nanobind;
@@ -42,13 +43,15 @@ nb::list ops() {
 
 NB_MODULE(_C, m) {
   escapement::install_python_hooks();
-  if (!escapement::add_region_type(m.ptr()) || !escapement::add_contents_type(m.ptr()) || !escapement::add_entrance_type(m.ptr()))
+  if (!escapement::add_region_type(m.ptr()) || !escapement::add_contents_type(m.ptr()) || !escapement::add_entrance_type(m.ptr()) ||
+      !escapement::add_replay_type(m.ptr()))
     throw nb::python_error();
   escapement::add_exported_type(m);
   static PyMethodDef flow_method{"flow", escapement::flow, METH_VARARGS, "A higher-order operator; see flow.h."};
   m.attr("flow") = nb::steal(PyCFunction_New(&flow_method, m.ptr()));
   m.def("option_table", &option_table, "Rows (name, type, default, choices, doc) of the option table.");
   m.def("stats", &stats, "Counters of this process, by name.");
+  m.def("recording", &escapement::is_recording, "Whether this thread runs under the recorder.");
   m.def("ops", &ops, "Rows (name, kind, tier, ATen name) of the op table.");
   m.def("reset", &escapement::reset_engine, "Sets all counters to zero.");
 }

@@ -192,7 +192,13 @@ PyObject* set_locator(PyObject* object, PyObject* locator) {
   Py_RETURN_NONE;
 }
 
+PyObject* replay_after_budget(PyObject* object, PyObject*) {
+  reinterpret_cast<RegionObject*>(object)->region->replay_after_budget();
+  Py_RETURN_NONE;
+}
+
 PyMethodDef kMethods[] = {
+    {"replay_after_budget", replay_after_budget, METH_NOARGS, "Calls past the recording limit go on in replay mode."},
     {"info", region_info, METH_NOARGS, "What was compiled, as a dict: versions, kernels, calls, guards, symbols, timings."},
     {"set_locator", set_locator, METH_O, "locator() -> number of the line being run; locator.text(number) -> 'file:line'."},
     {nullptr, nullptr, 0, nullptr}};

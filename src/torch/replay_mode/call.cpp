@@ -1,0 +1,261 @@
+// See call.h. Operators as they come.
+#include "torch/replay_mode/call.h"
+
+#include <ATen/autocast_mode.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "support/error.h"
+#include "support/events.h"
+#include "torch/recorder_tape.h"
+#include "torch/replay_mode/held.h"
+#include "torch/replay_mode/patterns.h"
+
+namespace escapement {
+namespace {
+
+// Keys that we look at by themselves.
+const uint64_t kOwn = c10::DispatchKeySet(kRecorderKey).raw_repr();
+
+bool autocast_is_off(c10::DispatchKeySet excluded) { return excluded.has(c10::DispatchKey::AutocastCPU); }
+
+std::span<c10::IValue> arguments_on(torch::jit::Stack& stack, const c10::OperatorHandle& op) {
+  const size_t count = op.schema().arguments().size();
+  return {stack.data() + (stack.size() - count), count};
+}
+
+// Integer division by zero is an error that depends on values.
+bool divides_integers(const OpPlan& plan, std::span<const c10::IValue> arguments) {
+  static constexpr std::string_view names[] = {"div", "divide", "floor_divide", "remainder", "fmod", "pow", "true_divide"};
+  if (std::find(std::begin(names), std::end(names), plan.base) == std::end(names)) return false;
+  bool integers = true;
+  for (const c10::IValue& v : arguments)
+    each_tensor_of(v, [&](const at::Tensor& t) {
+      integers = integers && (!t.defined() || c10::isIntegralType(t.scalar_type(), true));
+    });
+  return integers;
+}
+
+}  // namespace
+
+// Holds the flag; lets go of what is no longer needed once it is down.
+class ReplayCall::Lock {
+ public:
+  explicit Lock(ReplayCall& call) : call_(call) {
+    while (call_.busy_.exchange(true, std::memory_order_acquire)) std::this_thread::yield();
+  }
+  ~Lock() {
+    const std::vector<at::Tensor> tensors = std::move(call_.letting_go_);
+    call_.letting_go_.clear();
+    const std::unique_ptr<SegmentRecorder> recorder = std::move(call_.old_recorder_);
+    call_.busy_.store(false, std::memory_order_release);
+  }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  ReplayCall& call_;
+};
+
+ReplayCall::ReplayCall(StreamTree& tree) : tree_(tree) {}
+
+void ReplayCall::begin() {
+  root_ = cursor_ = nullptr;
+  adopt_state();
+}
+
+ReplayCall::~ReplayCall() = default;
+
+ReplayCall* ReplayCall::current() { return static_cast<ReplayCall*>(op_listener()); }
+
+// --- the state of torch
+
+bool ReplayCall::same_state() const {
+  const auto tls = c10::impl::tls_local_dispatch_key_set();
+  return (tls.included_.raw_repr() & ~kOwn) == included_ &&
+         (tls.excluded_.raw_repr() | c10::autocast_dispatch_keyset.raw_repr()) == excluded_ &&
+         c10::get_default_dtype() == dtype_;
+}
+
+bool ReplayCall::adopt_state() {
+  if (root_ != nullptr && same_state()) return false;
+  if (!segment_.empty() || recorder_) flush();
+  const auto tls = c10::impl::tls_local_dispatch_key_set();
+  included_ = tls.included_.raw_repr() & ~kOwn;
+  excluded_ = tls.excluded_.raw_repr() | c10::autocast_dispatch_keyset.raw_repr();
+  dtype_ = c10::get_default_dtype();
+  root_ = cursor_ = tree_.root(included_, excluded_, dtype_);
+  return true;
+}
+
+bool ReplayCall::mode_active() const { return (included_ & ~c10::default_included_set.raw_repr()) != 0; }
+
+// --- one operator
+
+void ReplayCall::on_op(const c10::OperatorHandle& op, Stack& stack) {
+  const auto tls = c10::impl::tls_local_dispatch_key_set();
+  if (!recorder_ && autocast_is_off(tls.excluded_) && same_state()) [[likely]] {
+    const Lock lock(*this);
+    const size_t count = op.schema().arguments().size();
+    if (StreamNode* node = segment_.match(*cursor_, op, stack.data() + (stack.size() - count), false)) {
+      return accept(*node, stack, count);
+    }
+  }
+  slow_op(op, stack);
+}
+
+bool ReplayCall::is_of_segment(const at::Tensor& tensor) const {
+  if (recorder_) return segment_.is_produced(tensor.unsafeGetTensorImpl());
+  const Deferred* deferred = Deferred::of(tensor.unsafeGetTensorImpl());
+  return deferred && deferred->call() == this;
+}
+
+bool ReplayCall::is_deferrable(const c10::OperatorHandle& op, const OpPlan& plan,
+                               std::span<const c10::IValue> arguments) const {
+  if (!plan.lower || plan.random || plan.host_result || plan.metadata || plan.form == OpPlan::Form::out) return false;
+  static constexpr std::string_view never[] = {"lift_fresh", "lift", "_assert_scalar", "_local_scalar_dense", "dropout",
+                                               "feature_dropout"};
+  if (std::find(std::begin(never), std::end(never), plan.base) != std::end(never)) return false;
+  if (tree_.is_refused(op) || !can_describe(plan, arguments) || divides_integers(plan, arguments)) return false;
+  bool plain = true;
+  for (const c10::IValue& v : arguments)
+    each_tensor_of(v, [&](const at::Tensor& t) {
+      plain = plain && (!t.defined() || !wants_gradient(*t.unsafeGetTensorImpl()));
+    });
+  return plain;
+}
+
+void ReplayCall::slow_op(const c10::OperatorHandle& op, Stack& stack) {
+  const OpPlan& plan = plan_of(op);
+  if (plan.pass) return run_unseen(op, stack);
+  const auto arguments = arguments_on(stack, op);
+  bool gradient = false, plain = true;
+  for (const c10::IValue& v : arguments) {
+    each_tensor_of(v, [&](const at::Tensor& tensor) {
+      if (!tensor.defined()) return;
+      const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+      Deferred* const deferred = Deferred::of(&impl);
+      if (deferred && deferred->call() != this) static_cast<void>(deferred->has_storage());  // of another thread, or lost
+      gradient = gradient || wants_gradient(impl);
+      plain = plain && (is_plain_tensor(impl) || (deferred && deferred->call() == this) || impl.is_wrapped_number());
+    });
+  }
+  {
+    const Lock lock(*this);
+    adopt_state();
+  }
+  if (mode_active() || gradient || !plain) return run_at_once(op, plan, stack);
+  const auto excluded = c10::impl::tls_local_dispatch_key_set().excluded_;
+  if (plan.autocast && !autocast_is_off(excluded) && at::autocast::is_autocast_enabled(at::kCPU)) {
+    return op.callBoxedForDispatchKey(c10::DispatchKey::AutocastCPU, stack);
+  }
+  if (plan.decompose) return op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, stack);
+  if (is_deferrable(op, plan, arguments) && match_or_record(op, plan, stack)) return;
+  run_at_once(op, plan, stack);
+}
+
+void ReplayCall::run_at_once(const c10::OperatorHandle& op, const OpPlan& plan, Stack& stack) {
+  bool ends = !plan.writes.empty() || plan.base.empty() || mode_active();
+  for (const c10::IValue& v : arguments_on(stack, op))
+    each_tensor_of(v, [&](const at::Tensor& t) { ends = ends || (t.defined() && is_of_segment(t)); });
+  if (ends) end_segment();
+  if (plan.base != "_local_scalar_dense") tree_.note(Reason::ran_at_once, plan.name);
+  run_unseen(op, stack);
+}
+
+// False: the operator must run at once after all.
+bool ReplayCall::match_or_record(const c10::OperatorHandle& op, const OpPlan& plan, Stack& stack) {
+  const Lock lock(*this);
+  const size_t count = plan.schema->arguments().size();
+  const auto match = [&] { return segment_.match(*cursor_, op, stack.data() + (stack.size() - count), false); };
+  if (!recorder_) {
+    if (StreamNode* node = match()) return accept(*node, stack, count), true;
+  }
+  if (!tree_.may_grow(*cursor_) && cursor_ != root_) {
+    tree_.note(Reason::too_many_branches);
+    flush();
+    if (StreamNode* node = match()) return accept(*node, stack, count), true;
+  }
+  if (!tree_.may_grow(*cursor_)) return tree_.note(Reason::too_many_branches), false;
+  record(op, plan, stack);
+  return true;
+}
+
+// --- matched
+
+void ReplayCall::accept(StreamNode& node, Stack& stack, size_t count) {
+  segment_.accept(node);
+  cursor_ = &node;
+  const c10::IValue* const arguments = stack.data() + (stack.size() - count);
+  for (const uint32_t written : node.bumped)
+    if (arguments[written].isTensor())
+      if (Deferred* deferred = Deferred::of(arguments[written].toTensor().unsafeGetTensorImpl())) deferred->note_write();
+  if (node.results.size() == 1) [[likely]] {
+    c10::IValue result = hand(node.results[0], arguments, node);
+    torch::jit::drop(stack, count);
+    stack.push_back(std::move(result));
+  } else {
+    std::vector<c10::IValue> results;
+    for (const Handed& handed : node.results) results.push_back(hand(handed, arguments, node));
+    torch::jit::drop(stack, count);
+    for (c10::IValue& result : results) stack.push_back(std::move(result));
+  }
+  if (node.ends) flush();
+}
+
+c10::IValue ReplayCall::hand(const Handed& handed, const c10::IValue* arguments, const StreamNode& node) {
+  switch (handed.kind) {
+    case Handed::Kind::produced: {
+      const size_t first = node.extent.produced - node.produced.size();
+      return defer(node.produced[handed.index - first], arguments, node);
+    }
+    case Handed::Kind::argument: return arguments[handed.index];
+    case Handed::Kind::none: return at::Tensor();
+    case Handed::Kind::list: break;
+  }
+  c10::List<at::Tensor> list;
+  for (const Handed& item : handed.items) list.push_back(hand(item, arguments, node).toTensor());
+  return list;
+}
+
+at::Tensor ReplayCall::defer(const Produced& type, const c10::IValue* arguments, const StreamNode& node) {
+  DeferredPtr tensor;
+  if (!free_.empty() && free_.back()->may_begin(type)) {
+    tensor = std::move(free_.back());
+    free_.pop_back();
+  } else {
+    tensor = c10::make_intrusive<Deferred>(type.keys, type.dtype);
+  }
+  tensor->begin(this, type, static_cast<uint32_t>(pending_.size()));
+  if (type.view_of) tensor->share_version(*arguments[type.view_of - node.arguments.data()].toTensor().unsafeGetTensorImpl());
+  segment_.produce(tensor.get());
+  pending_.push_back(tensor);
+  return at::Tensor(std::move(tensor));
+}
+
+bool ReplayCall::shape_of(const Produced& type, c10::SmallVector<int64_t, 8>& sizes, c10::SmallVector<int64_t, 8>& strides,
+                          int64_t& offset) {
+  const Lock lock(*this);
+  if (!type.strides_known || !type.offset || !type.offset->evaluate(segment_.table(), offset)) return false;
+  if (type.base_slot) offset += segment_.table()[*type.base_slot];
+  int64_t value = 0;
+  for (const Formula& size : type.sizes) {
+    if (!size.evaluate(segment_.table(), value)) return false;
+    sizes.push_back(value);
+  }
+  for (const Formula& stride : type.strides) {
+    if (!stride.evaluate(segment_.table(), value)) return false;
+    strides.push_back(value);
+  }
+  return true;
+}
+
+void ReplayCall::end_segment() {
+  const Lock lock(*this);
+  flush();
+}
+
+}  // namespace escapement

@@ -1,0 +1,230 @@
+// See call.h. New branches, and what happens when a segment ends.
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
+
+#include "support/error.h"
+#include "support/events.h"
+#include "torch/recorder_tape.h"
+#include "torch/replay_mode/call.h"
+#include "torch/replay_mode/held.h"
+#include "torch/replay_mode/patterns.h"
+
+namespace escapement {
+namespace {
+
+// Appends what an operator produced, in the order of numbers.
+void collect(const Handed& handed, const c10::IValue& result, std::vector<at::Tensor>& into) {
+  if (handed.kind == Handed::Kind::produced) into.push_back(result.toTensor());
+  if (handed.kind != Handed::Kind::list) return;
+  const std::vector<at::Tensor> list = result.toTensorVector();
+  for (size_t i = 0; i < handed.items.size(); ++i) collect(handed.items[i], list[i], into);
+}
+
+}  // namespace
+
+// --- recording
+
+// What is pending is computed now, under the recorder.
+void ReplayCall::start_recording() {
+  auto recorder = std::make_unique<SegmentRecorder>(tree_.name());
+  try {
+    for (const StreamNode* node : segment_.nodes()) {
+      Stack stack = segment_.arguments_of(*node, recorder->produced());
+      recorder->run(*node, stack, segment_);
+    }
+  } catch (...) {
+    settle(recorder->produced());
+    reset();
+    throw;
+  }
+  const std::vector<at::Tensor>& real = recorder->produced();
+  for (uint32_t i = 0; i < pending_.size(); ++i) {
+    if (is_held(at::Tensor(pending_[i]), 2)) recorder->hold(i, at::Tensor(pending_[i]));
+    else segment_.replace(i, real[i].unsafeGetTensorImpl());
+  }
+  settle(real);
+  recorder_ = std::move(recorder);
+}
+
+std::vector<StreamNode*> ReplayCall::similar_nodes(const StreamNode* shadow) const {
+  std::vector<StreamNode*> nodes;
+  for (const StreamNode* parent : {static_cast<const StreamNode*>(cursor_), shadow}) {
+    if (parent == nullptr) continue;
+    for (StreamNode* node = parent->child.load(); node != nullptr; node = node->sibling.load()) nodes.push_back(node);
+  }
+  return nodes;
+}
+
+void ReplayCall::record(const c10::OperatorHandle& op, const OpPlan& plan, Stack& stack) {
+  const c10::impl::ExcludeDispatchKeyGuard unseen(kRecorderKey);
+  if (!recorder_) start_recording();
+  if (!recorder_->live()) {   // what was pending has run, but cannot be recorded
+    tree_.note(recorder_->refused());
+    reset();
+    start_recording();
+  }
+  const size_t count = plan.schema->arguments().size();
+  const std::span<const c10::IValue> arguments(stack.data() + (stack.size() - count), count);
+  StreamNode* node = segment_.match(*cursor_, op, arguments.data(), true);
+  std::unique_ptr<StreamNode> fresh;
+  if (node == nullptr) {
+    const auto similar = similar_nodes(shadow_);
+    fresh = describe_arguments(segment_, plan, op, arguments, cursor_->extent, similar);
+    const auto twin = std::find_if(similar.begin(), similar.end(),
+                                   [&](const StreamNode* other) { return is_similar(*fresh, *other); });
+    shadow_ = twin == similar.end() ? nullptr : *twin;
+    // Notes what it takes from outside.
+    ESCAPEMENT_CHECK(segment_.matches(*fresh, arguments.data(), true), "an operator does not match its own description");
+    node = fresh.get();
+  }
+  try {
+    recorder_->run(*node, stack, segment_);
+  } catch (...) {
+    reset();   // nothing is pending, all of it has run
+    throw;
+  }
+  if (!recorder_->live()) {
+    tree_.refuse(op, recorder_->refused(), recorder_->refused_detail());
+    return reset();
+  }
+  if (fresh) {
+    recorder_->complete(*fresh, plan);
+    node = tree_.add(cursor_, std::move(fresh));
+  }
+  segment_.accept(*node);
+  for (size_t i = segment_.produced_count(); i < recorder_->produced().size(); ++i)
+    segment_.produce(recorder_->produced()[i].unsafeGetTensorImpl());
+  cursor_ = node;
+  if (node->ends) flush();
+}
+
+// Another recording for segments that end here.
+bool ReplayCall::may_record(const StreamNode& node) const {
+  int64_t launches = 0;
+  for (const SegmentLaunch* launch = node.launch.load(); launch != nullptr; launch = launch->next.load()) ++launches;
+  return launches < tree_.options().max_recordings;
+}
+
+void ReplayCall::finish_recording() {
+  const size_t operators = segment_.nodes().size();
+  const Slots results = recorder_->release_dead();
+  Recording recording = recorder_->finish(results);
+  recording.ops = operators;
+  tree_.note_recording();
+  count(Stat::recordings);
+  if (recording.refused) tree_.note(*recording.refused);
+  if (operators > 0 && may_record(*cursor_)) tree_.add(cursor_, std::make_unique<SegmentLaunch>(std::move(recording), results));
+  reset();
+}
+
+// --- the end of a segment
+
+void ReplayCall::flush() {
+  const c10::impl::ExcludeDispatchKeyGuard unseen(kRecorderKey);   // views of arguments are made by ATen
+  if (recorder_) return finish_recording();
+  if (segment_.empty()) return;
+  const Slots held = live();
+  count(Stat::matched_operators, static_cast<int64_t>(segment_.nodes().size()));
+  if (launch(held)) return reset();
+  if (may_record(*cursor_)) {
+    start_recording();
+    return finish_recording();
+  }
+  run_one_by_one();
+}
+
+Slots ReplayCall::live() const {
+  Slots slots;
+  for (uint32_t i = 0; i < pending_.size(); ++i)
+    if (is_held(at::Tensor(pending_[i]), 2)) slots.push_back(i);
+  return slots;
+}
+
+bool ReplayCall::launch(const Slots& live) {
+  std::vector<at::Tensor> held;
+  const std::vector<Argument> inputs = segment_.inputs(held);
+  for (SegmentLaunch* launch = cursor_->launch.load(); launch != nullptr; launch = launch->next.load())
+    if (try_launch(*launch, live, inputs)) return true;
+  return false;
+}
+
+bool ReplayCall::try_launch(SegmentLaunch& launch, const Slots& live, std::span<const Argument> inputs) {
+  std::string failure;
+  const bool failed_before = launch.failed().has_value();
+  SegmentLaunch::Ready* const ready = launch.ready(live, tree_.options(), failure);
+  if (ready == nullptr) {
+    if (!failed_before && launch.failed()) tree_.note(*launch.failed(), failure);
+    return false;
+  }
+  if (!ready->program.fits(inputs)) return false;
+  std::vector<c10::IValue> outputs;
+  try {
+    if (ready->program.run(inputs, outputs) != Program::Outcome::done) return count(Stat::exits), false;
+  } catch (...) {
+    if (cursor_->ends && !cursor_->bumped.empty()) {   // it may have written already
+      lose_pending();
+      reset();
+      throw;
+    }
+    return count(Stat::exits), false;   // one by one the error is eager's, and comes from its own operator
+  }
+  std::vector<at::Tensor> real(pending_.size());
+  for (size_t i = 0; i < ready->results.size(); ++i) real[ready->results[i]] = outputs[i].toTensor();
+  settle(real);
+  ready->hits.fetch_add(1, std::memory_order_relaxed);
+  count(Stat::hits);
+  return true;
+}
+
+void ReplayCall::run_one_by_one() {
+  count(Stat::eager_segments);
+  tree_.note(Reason::too_many_recordings);
+  cursor_->one_by_one.fetch_add(1, std::memory_order_relaxed);
+  std::vector<at::Tensor> real;
+  try {
+    for (const StreamNode* node : segment_.nodes()) {
+      Stack stack = segment_.arguments_of(*node, real);
+      run_unseen(node->op, stack);
+      for (size_t i = 0; i < node->results.size(); ++i) collect(node->results[i], stack[i], real);
+    }
+  } catch (...) {
+    settle(real);
+    reset();
+    throw;
+  }
+  settle(real);
+  reset();
+}
+
+// Tensors that are still held become ordinary ones; the others are used again. Where nothing was computed there is an error
+// to tell.
+void ReplayCall::settle(const std::vector<at::Tensor>& real) {
+  for (size_t i = 0; i < pending_.size(); ++i) {
+    DeferredPtr tensor = std::move(pending_[i]);
+    if (i < real.size() && real[i].defined()) tensor->settle(real[i]);
+    else tensor->lose();
+    let_go(std::move(tensor));
+  }
+  pending_.clear();
+}
+
+void ReplayCall::lose_pending() { settle({}); }
+
+void ReplayCall::let_go(DeferredPtr tensor) {
+  constexpr size_t kKept = 256;
+  const bool reusable = tensor.use_count() == 1 && tensor.weak_use_count() == 1 && !has_python_object(*tensor) &&
+                        tensor->autograd_meta() == nullptr && tensor->key_set().has(kRecorderKey);
+  if (reusable && free_.size() < kKept) free_.push_back(std::move(tensor));
+  else letting_go_.emplace_back(std::move(tensor));
+}
+
+void ReplayCall::reset() {
+  if (recorder_) old_recorder_ = std::move(recorder_);
+  for (const at::Tensor& external : segment_.externals()) letting_go_.push_back(external);
+  segment_.clear();
+  cursor_ = root_;
+  shadow_ = nullptr;
+}
+
+}  // namespace escapement

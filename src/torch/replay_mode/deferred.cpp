@@ -1,0 +1,104 @@
+// See deferred.h.
+#include "torch/replay_mode/deferred.h"
+
+#include "support/error.h"
+#include "torch/recorder_tape.h"
+#include "torch/replay_mode/call.h"
+
+namespace escapement {
+
+Deferred::Deferred(c10::DispatchKeySet keys, caffe2::TypeMeta dtype)
+    : c10::TensorImpl(keys.add(kRecorderKey), dtype, c10::Device(c10::DeviceType::CPU)) {}
+
+Deferred* Deferred::of(const c10::TensorImpl* impl) {
+  if (!impl->key_set().has(kRecorderKey)) return nullptr;
+  return dynamic_cast<Deferred*>(const_cast<c10::TensorImpl*>(impl));
+}
+
+bool Deferred::may_begin(const Produced& type) const { return key_set_ == type.keys.add(kRecorderKey) && own_version_; }
+
+void Deferred::begin(ReplayCall* call, const Produced& type, uint32_t number) {
+  call_ = call;
+  type_ = &type;
+  number_ = number;
+  lost_ = false;
+  data_type_ = type.dtype;
+  set_custom_sizes_strides(SizesStridesPolicy::CustomSizes);
+}
+
+void Deferred::share_version(const c10::TensorImpl& base) {
+  if (is_inference() || const_cast<c10::TensorImpl&>(base).is_inference()) return;
+  own_version_ = false;
+  if (Deferred* const other = of(&base)) other->own_version_ = false;
+  set_version_counter(base.version_counter());
+}
+
+void Deferred::note_write() {
+  if (is_inference()) return;
+  own_version_ = false;
+  bump_version();
+}
+
+void Deferred::settle(const at::Tensor& real) {
+  call_ = nullptr;
+  key_set_ = type_->keys;   // of the state in which its operator came, which need not be that of now
+  storage_ = real.storage();
+  set_custom_sizes_strides(SizesStridesPolicy::Default);
+  set_sizes_and_strides(real.sizes(), real.strides(), real.storage_offset());
+}
+
+void Deferred::lose() {
+  call_ = nullptr;
+  lost_ = true;
+}
+
+// --- sizes
+
+void Deferred::resolve() const {
+  if (!call_ || !matches_policy(SizesStridesPolicy::CustomSizes)) return;
+  c10::SmallVector<int64_t, 8> sizes, strides;
+  int64_t offset = 0;
+  if (!call_->shape_of(*type_, sizes, strides, offset)) return end_segment();
+  auto* self = const_cast<Deferred*>(this);
+  self->set_custom_sizes_strides(SizesStridesPolicy::Default);
+  self->set_sizes_and_strides(sizes, strides, offset);
+}
+
+c10::IntArrayRef Deferred::sizes_custom() const { return resolve(), sizes_default(); }
+c10::IntArrayRef Deferred::strides_custom() const { return resolve(), strides_default(); }
+int64_t Deferred::size_custom(int64_t d) const { return resolve(), size(d); }
+int64_t Deferred::numel_custom() const { return resolve(), numel_default(); }
+int64_t Deferred::dim_custom() const { return resolve(), dim_default(); }
+int64_t Deferred::storage_offset_custom() const { return resolve(), storage_offset_default(); }
+c10::SymIntArrayRef Deferred::sym_sizes_custom() const { return resolve(), sym_sizes_default(); }
+c10::SymIntArrayRef Deferred::sym_strides_custom() const { return resolve(), sym_strides_default(); }
+c10::SymInt Deferred::sym_size_custom(int64_t d) const { return resolve(), sym_size(d); }
+c10::SymInt Deferred::sym_numel_custom() const { return resolve(), sym_numel_default(); }
+c10::SymInt Deferred::sym_storage_offset_custom() const { return resolve(), sym_storage_offset_default(); }
+c10::SymBool Deferred::sym_is_contiguous_custom(at::MemoryFormat format) const { return resolve(), is_contiguous(format); }
+c10::SymBool Deferred::sym_is_non_overlapping_and_dense_custom() const { return resolve(), is_non_overlapping_and_dense(); }
+bool Deferred::is_strides_like_custom(at::MemoryFormat format) const { return resolve(), is_strides_like(format); }
+
+// --- memory
+
+void Deferred::end_segment() const {
+  if (call_) call_->end_segment();
+  if (lost_) throw UserError("this tensor was never computed: the operators that it comes from failed");
+}
+
+bool Deferred::has_storage() const { return end_segment(), static_cast<bool>(storage_); }
+const c10::Storage& Deferred::storage() const { return end_segment(), c10::TensorImpl::storage(); }
+
+c10::intrusive_ptr<c10::TensorImpl> Deferred::shallow_copy_and_detach(const c10::VariableVersion& version, bool change) const {
+  return end_segment(), c10::TensorImpl::shallow_copy_and_detach(version, change);
+}
+c10::intrusive_ptr<c10::TensorImpl> Deferred::shallow_copy_and_detach(c10::VariableVersion&& version, bool change) const {
+  return end_segment(), c10::TensorImpl::shallow_copy_and_detach(std::move(version), change);
+}
+void Deferred::shallow_copy_from(const c10::intrusive_ptr<c10::TensorImpl>& impl) {
+  end_segment();
+  if (const Deferred* other = of(impl.get())) other->end_segment();
+  c10::TensorImpl::shallow_copy_from(impl);
+}
+
+}  // namespace escapement

@@ -1,0 +1,59 @@
+// Deferred: a tensor that an operator of a running segment would have produced. It has dtype and device, and sizes and
+// strides as soon as somebody asks; it has no memory. Whoever asks for memory ends the segment. Then it becomes an ordinary
+// tensor, in place, and nothing of ours is left in it but its class.
+#pragma once
+
+#include <c10/core/TensorImpl.h>
+
+#include "torch/replay_mode/stream.h"
+
+namespace escapement {
+
+class ReplayCall;
+
+class Deferred final : public c10::TensorImpl {
+ public:
+  Deferred(c10::DispatchKeySet keys, caffe2::TypeMeta dtype);
+
+  static Deferred* of(const c10::TensorImpl* impl);   // null unless it is one that has no memory yet
+  void begin(ReplayCall* call, const Produced& type, uint32_t number);
+  bool may_begin(const Produced& type) const;         // used again for such a tensor
+  void share_version(const c10::TensorImpl& base);
+  void note_write();
+  void settle(const at::Tensor& real);                // becomes an ordinary tensor
+  void lose();                                        // what should have computed it failed
+  ReplayCall* call() const { return call_; }
+
+  c10::IntArrayRef sizes_custom() const override;
+  c10::IntArrayRef strides_custom() const override;
+  int64_t size_custom(int64_t d) const override;
+  int64_t numel_custom() const override;
+  int64_t dim_custom() const override;
+  int64_t storage_offset_custom() const override;
+  c10::SymIntArrayRef sym_sizes_custom() const override;
+  c10::SymIntArrayRef sym_strides_custom() const override;
+  c10::SymInt sym_size_custom(int64_t d) const override;
+  c10::SymInt sym_numel_custom() const override;
+  c10::SymInt sym_storage_offset_custom() const override;
+  c10::SymBool sym_is_contiguous_custom(at::MemoryFormat format) const override;
+  c10::SymBool sym_is_non_overlapping_and_dense_custom() const override;
+  bool is_strides_like_custom(at::MemoryFormat format) const override;
+  bool has_storage() const override;
+  const c10::Storage& storage() const override;
+  c10::intrusive_ptr<c10::TensorImpl> shallow_copy_and_detach(const c10::VariableVersion& version, bool change) const override;
+  c10::intrusive_ptr<c10::TensorImpl> shallow_copy_and_detach(c10::VariableVersion&& version, bool change) const override;
+  void shallow_copy_from(const c10::intrusive_ptr<c10::TensorImpl>& impl) override;
+  const char* tensorimpl_type_name() const override { return "escapement::Deferred"; }
+
+ private:
+  void resolve() const;     // sizes, strides and offset are known from now on
+  void end_segment() const;
+
+  ReplayCall* call_ = nullptr;
+  const Produced* type_ = nullptr;
+  uint32_t number_ = 0;
+  bool lost_ = false;
+  bool own_version_ = true;   // its counter of versions is new and its own
+};
+
+}  // namespace escapement

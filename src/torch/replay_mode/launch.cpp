@@ -1,0 +1,87 @@
+// See launch.h.
+#include "torch/replay_mode/launch.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "support/error.h"
+#include "support/events.h"
+#include "torch/region_info.h"
+
+namespace escapement {
+namespace {
+
+bool includes(const Slots& all, const Slots& some) { return std::includes(all.begin(), all.end(), some.begin(), some.end()); }
+
+}  // namespace
+
+SegmentLaunch::SegmentLaunch(Recording recording, Slots results) : recording_(std::move(recording)), results_(std::move(results)) {
+  if (recording_.refused) failed_ = recording_.refused;
+  else if (!recording_.captured.empty()) failed_ = Reason::recorder_refused;
+}
+
+SegmentLaunch::~SegmentLaunch() {
+  for (Ready* ready = programs_.load(); ready != nullptr;) delete std::exchange(ready, ready->next.load());
+  delete next.load();
+}
+
+SegmentLaunch::Ready* SegmentLaunch::find(const Slots& live) const {
+  for (Ready* ready = programs_.load(std::memory_order_acquire); ready != nullptr; ready = ready->next.load())
+    if (ready->results == live) return ready;
+  return nullptr;
+}
+
+SegmentLaunch::Ready* SegmentLaunch::ready(const Slots& live, const Options& options, std::string& failure) {
+  if (Ready* known = find(live)) return known;
+  if (!includes(results_, live)) return nullptr;
+  const std::lock_guard lock(mutex_);
+  if (Ready* known = find(live)) return known;
+  if (failed_) return nullptr;
+  try {
+    // Past the bound one program serves all: it returns whatever the recording knows.
+    const bool all = count_ >= kMaxPrograms;
+    if (Ready* known = all ? find(results_) : nullptr) return known;
+    auto made = compile_for(all ? results_ : live, options);
+    if (!made) return failed_ = Reason::data_dependent_guard, nullptr;
+    ++count_;
+    Ready* const result = made.release();
+    result->next.store(programs_.load());
+    programs_.store(result, std::memory_order_release);
+    return result;
+  } catch (const InternalError& error) {
+    failed_ = error.reason;
+    failure = error.what();
+  } catch (const std::exception& error) {
+    failed_ = Reason::compile_failed;
+    failure = error.what();
+  }
+  return nullptr;
+}
+
+std::unique_ptr<SegmentLaunch::Ready> SegmentLaunch::compile_for(const Slots& live, const Options& options) const {
+  Recording recording = recording_;
+  auto& outputs = recording.trace.outputs;
+  for (size_t i = results_.size(); i-- > 0;)
+    if (!std::binary_search(live.begin(), live.end(), results_[i])) outputs.erase(outputs.begin() + static_cast<std::ptrdiff_t>(i));
+  const auto start = std::chrono::steady_clock::now();
+  auto compiled = compile(recording.trace, options);
+  count(Stat::compile_nanoseconds, std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count());
+  if (checks_follow_effects(compiled->plan)) return nullptr;
+  const ProgramOptions choices{options.pack_weights, static_cast<int>(options.threads), static_cast<uint32_t>(options.drop_guard),
+                               options.hot_launches};
+  return std::make_unique<Ready>(live, Program(std::move(compiled), std::move(recording), choices));
+}
+
+void SegmentLaunch::write(Json& json) const {
+  json.open_object().field("operators", static_cast<int64_t>(recording_.ops));
+  if (failed_) json.field("failed", reason_name(*failed_));
+  json.key("programs").open_array();
+  for (const Ready* ready = first(); ready != nullptr; ready = ready->next.load()) {
+    json.open_object().field("hits", ready->hits.load()).field("results", static_cast<int64_t>(ready->results.size()));
+    write_program(json, ready->program);
+    json.close();
+  }
+  json.close().close();
+}
+
+}  // namespace escapement

@@ -1,0 +1,54 @@
+// SegmentLaunch: what one place of a stream runs: the segment's recording, and the programs compiled from it. A program
+// returns the tensors that were still held when the segment ended; other tensors held mean another program of the same
+// recording, and a tensor that the recording does not know as a result means another recording.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "support/json.h"
+#include "torch/program.h"
+
+namespace escapement {
+
+using Slots = std::vector<uint32_t>;   // numbers of produced tensors, ascending
+
+class SegmentLaunch {
+ public:
+  // `results`: which tensor each output of the recording is.
+  SegmentLaunch(Recording recording, Slots results);
+  ~SegmentLaunch();
+
+  struct Ready {
+    Slots results;
+    Program program;
+    std::atomic<int64_t> hits{0};
+    std::atomic<Ready*> next{nullptr};
+    Ready(Slots slots, Program code) : results(std::move(slots)), program(std::move(code)) {}
+  };
+  // A program that returns at least `live`; compiled when first asked for. Null if there can be none.
+  Ready* ready(const Slots& live, const Options& options, std::string& failure);
+
+  size_t operators() const { return recording_.ops; }
+  const Ready* first() const { return programs_.load(std::memory_order_acquire); }
+  std::optional<Reason> failed() const { return failed_; }
+  void write(Json& json) const;
+
+  std::atomic<SegmentLaunch*> next{nullptr};
+
+ private:
+  static constexpr int kMaxPrograms = 8;
+  Ready* find(const Slots& live) const;
+  std::unique_ptr<Ready> compile_for(const Slots& live, const Options& options) const;
+
+  const Recording recording_;
+  const Slots results_;
+  std::mutex mutex_;
+  std::atomic<Ready*> programs_{nullptr};
+  int count_ = 0;
+  std::optional<Reason> failed_;
+};
+
+}  // namespace escapement

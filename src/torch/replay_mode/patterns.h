@@ -1,0 +1,36 @@
+// What a new branch of a stream says of an operator's arguments. Sizes and integers are inputs from the start. A number is a
+// constant first; where a branch with another number exists already it becomes an input, so that a learning rate that decays
+// or a counter makes two branches and not one for each value.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "torch/lower.h"
+#include "torch/replay_mode/segment.h"
+
+namespace escapement {
+
+// Whether patterns can say it all; else the operator runs at once.
+bool can_describe(const OpPlan& plan, std::span<const c10::IValue> arguments);
+
+// A node with arguments, inputs and extent. `similar`: nodes of branches beside this one.
+std::unique_ptr<StreamNode> describe_arguments(const Segment& segment, const OpPlan& plan, const c10::OperatorHandle& op,
+                                               std::span<const c10::IValue> arguments, const Extent& before,
+                                               std::span<StreamNode* const> similar);
+
+// Equal but for numbers.
+bool is_similar(const StreamNode& a, const StreamNode& b);
+
+template <class Visit>
+void each_tensor_of(const c10::IValue& value, const Visit& visit) {
+  if (value.isTensor()) return visit(value.toTensor());
+  if (value.isTensorList()) {
+    for (const at::Tensor& tensor : value.toTensorVector()) visit(tensor);
+  } else if (value.isOptionalTensorList()) {
+    for (const auto& tensor : value.toOptionalTensorVector())
+      if (tensor.has_value()) visit(*tensor);
+  }
+}
+
+}  // namespace escapement

@@ -1,0 +1,72 @@
+// Segment: the operators of one call that have been matched, or are being recorded, since the last one ended; and the
+// matcher, which is the hot path of replay mode: compare an operator's arguments with a node of the tree, and note what the
+// segment takes from outside.
+#pragma once
+
+#include <vector>
+
+#include "torch/replay_mode/launch.h"
+#include "torch/replay_mode/stream.h"
+
+namespace escapement {
+
+class Segment {
+ public:
+  Segment() : table_(StreamTree::kMaxTable) {}
+
+  // The child of `parent` that this call of an operator continues with, or null. What it takes from outside is noted, and
+  // stays noted only if `accept` follows. `recording`: produced tensors are ordinary ones, to be told from others by
+  // `is_produced` alone.
+  StreamNode* match(StreamNode& parent, const c10::OperatorHandle& op, const c10::IValue* arguments, bool recording) {
+    for (StreamNode* node = parent.child.load(std::memory_order_acquire); node != nullptr;
+         node = node->sibling.load(std::memory_order_acquire)) {
+      if (node->op == op && matches(*node, arguments, recording)) return node;
+    }
+    return nullptr;
+  }
+  bool matches(const StreamNode& node, const c10::IValue* arguments, bool recording);
+  void accept(StreamNode& node);               // its inputs are the segment's; produced tensors are added by `produce`
+  void produce(const c10::TensorImpl* impl) { produced_.push_back(impl); }
+  void replace(uint32_t number, const c10::TensorImpl* impl) { produced_[number] = impl; }
+  void clear();
+
+  bool empty() const { return nodes_.empty(); }
+  const std::vector<StreamNode*>& nodes() const { return nodes_; }
+  const int64_t* table() const { return table_.data(); }
+  int64_t* table() { return table_.data(); }
+  const std::vector<at::Tensor>& externals() const { return externals_; }
+  double real(uint32_t index) const { return reals_[index]; }
+  const c10::TensorImpl* produced(uint32_t number) const { return produced_[number]; }
+  size_t produced_count() const { return produced_.size(); }
+  bool is_produced(const c10::TensorImpl* impl) const;
+  std::optional<uint32_t> produced_number(const c10::TensorImpl* impl) const;
+  std::optional<uint32_t> external_number(const c10::TensorImpl* impl) const;
+
+  // One operator's arguments again; `reals`: the produced tensors with memory.
+  std::vector<c10::IValue> arguments_of(const StreamNode& node, const std::vector<at::Tensor>& produced) const;
+  // The segment's inputs for its program. Tensors of numbers are kept in `held`.
+  std::vector<Argument> inputs(std::vector<at::Tensor>& held) const;
+
+ private:
+  bool matches(const Pattern& pattern, const c10::IValue& value, bool recording);
+  bool matches_fresh(const Pattern& pattern, const c10::TensorImpl& impl, bool recording);
+  bool matches_list(const Pattern& pattern, const c10::IValue& value, bool recording);
+  bool matches_number(const Pattern& pattern, const c10::IValue& value);
+  c10::IValue argument(const Pattern& pattern, const std::vector<at::Tensor>& produced) const;
+  c10::IValue list_argument(const Pattern& pattern, const std::vector<at::Tensor>& produced) const;
+
+  std::vector<StreamNode*> nodes_;
+  std::vector<const c10::TensorImpl*> produced_;
+  std::vector<const c10::TensorImpl*> outside_;   // beyond externals_: noted by a match
+  std::vector<at::Tensor> externals_;
+  std::vector<double> reals_;
+  std::vector<int64_t> table_;
+};
+
+bool same_constant(const c10::IValue& a, const c10::IValue& b);
+bool can_be_constant(const c10::IValue& value);
+// The number that a tensor holds which the argument parser made of one.
+c10::IValue number_in(const c10::TensorImpl& wrapped);
+bool is_dressed_number(const c10::TensorImpl& impl);
+
+}  // namespace escapement

@@ -1,0 +1,330 @@
+// See segment_recorder.h.
+#include "torch/replay_mode/segment_recorder.h"
+
+#include <algorithm>
+
+#include "support/error.h"
+#include "torch/host.h"
+#include "torch/recorder_fallback.h"
+#include "torch/replay_mode/held.h"
+#include "torch/symnode.h"
+#include "torch/wrapper.h"
+
+namespace escapement {
+namespace {
+
+using Kind = Pattern::Kind;
+
+// Their errors depend on values, and eager raises them at once.
+bool raises_on_values(const OpPlan& plan) {
+  static constexpr std::string_view names[] = {"embedding", "index_select", "gather", "index"};
+  return std::find(std::begin(names), std::end(names), plan.base) != std::end(names);
+}
+
+}  // namespace
+
+SegmentRecorder::SegmentRecorder(const std::string& name) : recorder_(name) {}
+SegmentRecorder::~SegmentRecorder() = default;
+
+bool SegmentRecorder::live() const { return recorder_.tape()->live(); }
+const std::string& SegmentRecorder::refused_detail() const { return recorder_.tape()->recording.refused_detail; }
+Reason SegmentRecorder::refused() const { return recorder_.tape()->recording.refused.value_or(Reason::recorder_refused); }
+
+// --- arguments
+
+c10::IValue SegmentRecorder::fresh(const Pattern& pattern, const at::Tensor& real) {
+  std::vector<Dim> sizes;
+  for (const int64_t size : real.sizes()) sizes.push_back(recorder_.dims().new_symbol(SymbolKind::size, {}, size));
+  places_.push_back({SegmentInput::Kind::tensor, pattern.slot, static_cast<uint32_t>(real.dim()), pattern.form.contiguous});
+  const bool parameter = real.requires_grad() && pattern.form.contiguous;
+  const std::string name = "x" + std::to_string(pattern.index);
+  externals_.push_back(recorder_.tensor(real, std::move(sizes), name, parameter));
+  return externals_.back();
+}
+
+c10::SymInt SegmentRecorder::integer(const Pattern& pattern, int64_t value) {
+  const bool negative = pattern.kind == Kind::negative;
+  DimTable& dims = recorder_.dims();
+  const Dim dim = recorder_.integer(negative ? -value : value, "n" + std::to_string(pattern.index));
+  places_.push_back({SegmentInput::Kind::integer, pattern.index, 0, true});
+  // What the matcher has seen to. A number among others may have either sign.
+  if (pattern.kind != Kind::any_number) dims.assume_range(dim, {negative ? 2 : 0, Range::kMax});
+  return recorder_.as_symint(negative ? dims.neg(dim) : dim);
+}
+
+c10::SymNode SegmentRecorder::real_node(double value) {
+  const at::Tensor real = new_tensor({}, {}, caffe2::TypeMeta::Make<double>());
+  *static_cast<double*>(real.unsafeGetTensorImpl()->unsafe_storage().mutable_data()) = value;
+  places_.push_back({SegmentInput::Kind::real, 0, 0, true});
+  const at::Tensor wrapper = recorder_.tensor(real, "number");
+  FloatExpr expr;
+  expr.kind = FloatExpr::Kind::value;
+  expr.hint = value;
+  expr.value = Wrapper::of(wrapper)->value();
+  return Node::real(recorder_.tape(), std::make_shared<const FloatExpr>(std::move(expr)));
+}
+
+c10::IValue SegmentRecorder::number(const Pattern& pattern, const at::Tensor& wrapped) {
+  const c10::IValue value = number_in(*wrapped.unsafeGetTensorImpl());
+  // A tensor of its own: the program may use one for several operators.
+  const at::Tensor twin = wrap_scalar(value.toScalar());
+  c10::SymNode node;
+  if (pattern.integer) {
+    const c10::SymInt symbolic = integer(pattern, value.toInt());
+    if (!symbolic.is_heap_allocated()) return twin;
+    node = symbolic.toSymNode();
+  } else {
+    node = real_node(value.toDouble());
+  }
+  numbers_.push_back(std::make_unique<SymbolicNumber>(twin, std::move(node)));
+  return twin;
+}
+
+c10::IValue SegmentRecorder::substitute_list(const Pattern& pattern, const c10::IValue& value) {
+  if (value.isIntList()) {
+    std::vector<c10::SymInt> out;
+    const std::vector<int64_t> list = value.toIntVector();
+    for (size_t i = 0; i < list.size(); ++i) out.push_back(substitute(pattern.items[i], list[i]).toSymInt());
+    return c10::IValue(c10::SymIntArrayRef(out));
+  }
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> out;
+    const std::vector<at::Tensor> list = value.toTensorVector();
+    for (size_t i = 0; i < list.size(); ++i) out.push_back(substitute(pattern.items[i], list[i]).toTensor());
+    return out;
+  }
+  c10::List<std::optional<at::Tensor>> out;
+  const auto list = value.toOptionalTensorVector();
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (list[i].has_value()) out.push_back(substitute(pattern.items[i], *list[i]).toTensor());
+    else out.push_back(std::nullopt);
+  }
+  return out;
+}
+
+c10::IValue SegmentRecorder::substitute(const Pattern& pattern, const c10::IValue& value) {
+  switch (pattern.kind) {
+    case Kind::produced: return wrappers_[pattern.index];
+    case Kind::known: return externals_[pattern.index];
+    case Kind::fresh: return fresh(pattern, value.toTensor());
+    case Kind::integer:
+    case Kind::negative: return integer(pattern, value.toInt());
+    case Kind::any_number: return number(pattern, value.toTensor());
+    case Kind::any_real: return c10::IValue(c10::Scalar(c10::SymFloat(real_node(value.toDouble()))));
+    case Kind::list: return substitute_list(pattern, value);
+    default: return value;
+  }
+}
+
+// --- running
+
+void SegmentRecorder::run(const StreamNode& node, torch::jit::Stack& stack, const Segment&) {
+  const size_t count = node.arguments.size(), first = stack.size() - count;
+  originals_.assign(stack.begin() + static_cast<std::ptrdiff_t>(first), stack.end());
+  arguments_.clear();
+  Tape& tape = *recorder_.tape();
+  const bool recording = tape.live();
+  for (size_t i = 0; i < count; ++i) {
+    if (recording) stack[first + i] = substitute(node.arguments[i], originals_[i]);
+    arguments_.push_back(stack[first + i]);
+  }
+  first_instr_ = tape.trace().instrs.size();
+  if (recording) record_op(tape, node.op, stack);
+  else run_unseen(node.op, stack);
+  while (!numbers_.empty()) numbers_.pop_back();
+  take_results(node, stack);
+}
+
+void SegmentRecorder::take_results(const StreamNode& node, torch::jit::Stack& stack) {
+  const OpPlan& plan = plan_of(node.op);
+  const size_t results = plan.schema->returns().size(), first = stack.size() - results;
+  first_produced_ = produced_.size();
+  handed_.clear();
+  for (size_t i = 0; i < results; ++i) {
+    const int returned = plan.returned.empty() ? -1 : plan.returned[i];
+    handed_.push_back(handed(stack[first + i], returned));
+    stack[first + i] = take(stack[first + i], returned);
+  }
+}
+
+Handed SegmentRecorder::handed(const c10::IValue& result, int returned) {
+  Handed out;
+  if (result.isTensorList()) {
+    out.kind = Handed::Kind::list;
+    for (const at::Tensor& tensor : result.toTensorVector()) out.items.push_back(handed(tensor, -1));
+    return out;
+  }
+  if (!result.isTensor() || !result.toTensor().defined()) return out;
+  for (size_t i = 0; returned < 0 && i < arguments_.size(); ++i)
+    if (arguments_[i].isTensor() && arguments_[i].toTensor().is_same(result.toTensor())) returned = static_cast<int>(i);
+  out.kind = returned >= 0 ? Handed::Kind::argument : Handed::Kind::produced;
+  out.index = returned >= 0 ? static_cast<uint32_t>(returned) : static_cast<uint32_t>(wrappers_.size());
+  if (returned >= 0) return out;
+  const Wrapper* wrapper = Wrapper::of(result.toTensor());
+  if (wrapper == nullptr) recorder_.tape()->refuse(Reason::recorder_refused, "a result that the recorder does not know");
+  wrappers_.push_back(result.toTensor());
+  produced_.push_back(wrapper ? wrapper->inner() : result.toTensor());
+  held_.emplace_back();
+  return out;
+}
+
+c10::IValue SegmentRecorder::take(const c10::IValue& result, int returned) {
+  if (returned >= 0) return originals_[static_cast<size_t>(returned)];
+  const auto real = [&](const at::Tensor& tensor) {
+    if (!tensor.defined()) return tensor;
+    for (size_t i = 0; i < arguments_.size(); ++i)
+      if (arguments_[i].isTensor() && arguments_[i].toTensor().is_same(tensor)) return originals_[i].toTensor();
+    const Wrapper* wrapper = Wrapper::of(tensor);
+    return wrapper ? wrapper->inner() : tensor;
+  };
+  if (result.isTensor()) return real(result.toTensor());
+  if (!result.isTensorList()) return result;
+  c10::List<at::Tensor> out;
+  for (const at::Tensor& tensor : result.toTensorVector()) out.push_back(real(tensor));
+  return out;
+}
+
+// --- what a new node says
+
+std::optional<uint32_t> SegmentRecorder::slot_of(Symbol symbol) const {
+  const Source& source = recorder_.tape()->recording.trace.dims.info(symbol).source;
+  const bool input = source.kind != Source::Kind::none && source.kind <= Source::Kind::input_value;
+  if (!input || source.input >= places_.size()) return {};
+  const Place& place = places_[source.input];
+  if (place.kind == SegmentInput::Kind::integer) return place.slot;
+  if (place.kind != SegmentInput::Kind::tensor) return {};
+  switch (source.kind) {
+    case Source::Kind::input_size: return place.slot + source.dim;
+    case Source::Kind::input_stride:
+      return place.contiguous ? std::nullopt : std::optional(place.slot + place.rank + source.dim);
+    case Source::Kind::input_offset: return place.slot + place.rank * (place.contiguous ? 1 : 2);
+    default: return {};
+  }
+}
+
+// Where the table holds the storage offset of an input.
+std::optional<uint32_t> SegmentRecorder::offset_slot(ValueId root) const {
+  const std::vector<Input>& inputs = recorder_.tape()->recording.trace.inputs;
+  for (size_t i = 0; i < inputs.size() && i < places_.size(); ++i)
+    if (inputs[i].kind == Input::Kind::tensor && inputs[i].value == root)
+      return places_[i].slot + places_[i].rank * (places_[i].contiguous ? 1 : 2);
+  return {};
+}
+
+// Of all that the tape has asked so far and no node of this recording says: a node that was there before says what another
+// recording asked, and what this one's later sizes rest on may be more.
+void SegmentRecorder::collect_checks(StreamNode& node) {
+  const Trace& trace = recorder_.tape()->recording.trace;
+  const auto slot = [this](Symbol symbol) { return slot_of(symbol); };
+  for (size_t i = std::exchange(collected_, trace.guards.size()); i < trace.guards.size(); ++i) {
+    const Guard& guard = trace.guards[i];
+    auto left = Formula::of(trace.dims, guard.left, slot), right = Formula::of(trace.dims, guard.right, slot);
+    if (guard.after || !left || !right) {
+      node.ends = true;
+      node.why_ends = "a relation that depends on values";
+    } else {
+      node.checks.push_back({guard.kind, std::move(*left), std::move(*right)});
+    }
+  }
+}
+
+bool SegmentRecorder::writes_outside(const Instr& instr) const {
+  const Trace& trace = recorder_.tape()->recording.trace;
+  return std::any_of(instr.writes.begin(), instr.writes.end(), [&](uint32_t operand) {
+    const Storage storage = trace.type(instr.operands[operand]).storage;
+    return std::any_of(trace.inputs.begin(), trace.inputs.end(), [&](const Input& input) {
+      return input.kind == Input::Kind::tensor && input.value && trace.type(input.value).storage == storage;
+    });
+  });
+}
+
+void SegmentRecorder::note_end(StreamNode& node, const OpPlan& plan) const {
+  const Trace& trace = recorder_.tape()->recording.trace;
+  const auto end = [&](const char* why) {
+    node.ends = true;
+    if (node.why_ends.empty()) node.why_ends = why;
+  };
+  for (size_t i = first_instr_; i < trace.instrs.size(); ++i) {
+    const Instr& instr = trace.instrs[i];
+    if (info(instr.op).kind == OpKind::call) end("a library call whose errors cannot be foreseen");
+    else if (writes_outside(instr)) end("it writes to a tensor from outside");
+  }
+  if (raises_on_values(plan)) end("its errors depend on values");
+  for (const Pattern& pattern : node.arguments) {
+    if (pattern.kind == Kind::fresh && pattern.form.shared) end("it reads memory that others than torch may write");
+    for (const Pattern& item : pattern.items)
+      if (item.kind == Kind::fresh && item.form.shared) end("it reads memory that others than torch may write");
+  }
+  const bool wide = node.extent.table > StreamTree::kMaxTable / 2;
+  if (wide || node.extent.operators >= StreamTree::kMaxOperators) end("the segment is long");
+}
+
+void SegmentRecorder::describe_produced(StreamNode& node, const at::Tensor& program) {
+  const Wrapper* wrapper = Wrapper::of(program);
+  Produced out;
+  out.keys = wrapper->inner().key_set();
+  out.dtype = wrapper->inner().dtype();
+  const Trace& trace = recorder_.tape()->recording.trace;
+  const TensorType& type = trace.type(wrapper->value());
+  const auto slot = [this](Symbol symbol) { return slot_of(symbol); };
+  const auto all = [&](const std::vector<Dim>& dims, std::vector<Formula>& into) {
+    for (const Dim dim : dims) {
+      auto formula = Formula::of(trace.dims, dim, slot);
+      if (!formula) return false;
+      into.push_back(std::move(*formula));
+    }
+    return true;
+  };
+  if (!all(type.sizes, out.sizes)) {
+    node.ends = true;
+    if (node.why_ends.empty()) node.why_ends = "its sizes depend on values";
+  }
+  out.strides_known = all(type.strides, out.strides);
+  out.offset = Formula::of(trace.dims, type.offset, slot);
+  out.base_slot = offset_slot(type.root);
+  for (size_t i = 0; i < arguments_.size() && !out.view_of; ++i) {
+    const Wrapper* operand = arguments_[i].isTensor() ? Wrapper::of(arguments_[i].toTensor()) : nullptr;
+    if (!operand || !operand->value()) continue;
+    if (trace.type(operand->value()).storage == type.storage) out.view_of = &node.arguments[i];
+  }
+  node.produced.push_back(std::move(out));
+}
+
+void SegmentRecorder::complete(StreamNode& node, const OpPlan& plan) {
+  node.results = handed_;
+  for (size_t i = first_produced_; i < wrappers_.size(); ++i) describe_produced(node, wrappers_[i]);
+  node.extent.produced = static_cast<uint32_t>(wrappers_.size());
+  node.bumped = plan.writes;
+  collect_checks(node);
+  note_end(node, plan);
+}
+
+// --- the end
+
+Slots SegmentRecorder::release_dead() {
+  originals_.clear();
+  arguments_.clear();
+  Slots live;
+  // Backwards: a view holds its base.
+  for (size_t i = produced_.size(); i-- > 0;) {
+    const at::Tensor& seen = held_[i].defined() ? held_[i] : produced_[i];
+    const size_t ours = held_[i].defined() ? 1 : 2;   // its wrapper, too, holds what was computed
+    if (is_held(seen, ours)) {
+      live.push_back(static_cast<uint32_t>(i));
+      continue;
+    }
+    wrappers_[i].reset();
+    produced_[i].reset();
+    held_[i].reset();
+  }
+  std::reverse(live.begin(), live.end());
+  return live;
+}
+
+Recording SegmentRecorder::finish(const Slots& results) {
+  std::vector<c10::IValue> outputs;
+  for (const uint32_t number : results) outputs.emplace_back(wrappers_[number]);
+  return recorder_.finish(outputs);
+}
+
+}  // namespace escapement

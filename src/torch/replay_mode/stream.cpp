@@ -1,0 +1,155 @@
+// See stream.h.
+#include "torch/replay_mode/stream.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+
+#include "support/events.h"
+#include "torch/program_metadata.h"
+#include "torch/replay_mode/launch.h"
+
+namespace escapement {
+namespace {
+
+bool is_shared_memory(const c10::TensorImpl& impl) {
+  const c10::StorageImpl* storage = impl.unsafe_storage().unsafeGetStorageImpl();
+  if (storage == nullptr || (storage->resizable() && storage->allocator() != nullptr)) return false;
+  // Parameters are read late all the same: files that are mapped into memory look like this.
+  return impl.autograd_meta() == nullptr || !impl.autograd_meta()->requires_grad();
+}
+
+// Without those of autograd, but with the one that tells an inference tensor from others: its views are inference tensors.
+uint64_t form_keys(const c10::TensorImpl& impl) {
+  return impl.key_set().raw_repr() & ~(c10::autograd_dispatch_keyset | c10::autocast_dispatch_keyset).raw_repr();
+}
+
+std::vector<int32_t> order_of(const c10::TensorImpl& impl) {
+  std::vector<int32_t> order(impl.sizes().size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int32_t>(i);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return impl.strides()[a] > impl.strides()[b]; });
+  return order;
+}
+
+bool is_dense(const c10::TensorImpl& impl, const std::vector<int32_t>& order) {
+  int64_t expected = 1;
+  for (auto axis = order.rbegin(); axis != order.rend(); ++axis) {
+    if (impl.strides()[*axis] != expected) return false;
+    expected *= impl.sizes()[*axis];
+  }
+  return true;
+}
+
+std::vector<bool> broadcast_axes(const c10::TensorImpl& impl) {
+  std::vector<bool> axes;
+  for (size_t d = 0; d < impl.sizes().size(); ++d) axes.push_back(impl.strides()[d] == 0 && impl.sizes()[d] != 1);
+  return axes;
+}
+
+}  // namespace
+
+bool is_plain_tensor(const c10::TensorImpl& impl) { return is_plain(impl); }
+
+bool wants_gradient(const c10::TensorImpl& impl) {
+  c10::AutogradMetaInterface* const meta = impl.autograd_meta();
+  if (meta == nullptr) return false;
+  if (meta->requires_grad() && at::GradMode::is_enabled()) return true;
+  const at::Tensor self(c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(const_cast<c10::TensorImpl*>(&impl)));
+  return meta->fw_grad(/*level=*/0, self).defined();
+}
+
+TensorForm TensorForm::of(const at::Tensor& tensor) {
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  TensorForm form;
+  form.keys = form_keys(impl);
+  form.dtype = bits_of(impl.dtype());
+  form.rank = static_cast<uint8_t>(impl.dim());
+  form.contiguous = impl.is_contiguous();
+  form.shared = is_shared_memory(impl);
+  if (!form.contiguous) {
+    form.order = order_of(impl);
+    form.dense = is_dense(impl, form.order);
+    form.broadcast = broadcast_axes(impl);
+  }
+  return form;
+}
+
+bool TensorForm::holds(const c10::TensorImpl& impl) const {
+  if (form_keys(impl) != keys || bits_of(impl.dtype()) != dtype) return false;
+  if (rank != impl.sizes().size() || impl.is_contiguous() != contiguous || is_shared_memory(impl) != shared) return false;
+  if (impl.is_wrapped_number() || wants_gradient(impl)) return false;
+  return contiguous || (order_of(impl) == order && is_dense(impl, order) == dense && broadcast_axes(impl) == broadcast);
+}
+
+void TensorForm::read(const c10::TensorImpl& impl, int64_t* slots) const {
+  slots = std::copy(impl.sizes().begin(), impl.sizes().end(), slots);
+  if (!contiguous) slots = std::copy(impl.strides().begin(), impl.strides().end(), slots);
+  *slots = impl.storage_offset();
+}
+
+StreamNode::~StreamNode() {
+  delete launch.load();
+  for (StreamNode* node = child.load(); node != nullptr;) delete std::exchange(node, node->sibling.load());
+}
+
+StreamTree::StreamTree(std::string name, Options options) : name_(std::move(name)), options_(std::move(options)) {}
+StreamTree::~StreamTree() = default;
+
+StreamNode* StreamTree::root(uint64_t included, uint64_t excluded, caffe2::TypeMeta dtype) {
+  const std::lock_guard lock(mutex_);
+  auto& root = roots_[{included, excluded, c10::typeMetaToScalarType(dtype)}];
+  if (!root) {
+    static const auto any = c10::Dispatcher::singleton().findSchemaOrThrow("aten::alias", "");
+    root = std::make_unique<StreamNode>(any);
+  }
+  return root.get();
+}
+
+bool StreamTree::may_grow(const StreamNode& parent) const {
+  int children = 0;
+  for (const StreamNode* node = parent.child.load(); node != nullptr; node = node->sibling.load()) ++children;
+  return children < (parent.parent == nullptr ? kMaxRootChildren : kMaxChildren) && nodes_.load() < kMaxNodes;
+}
+
+template <class T>
+static void append(std::atomic<T*>& first, T* last, std::atomic<T*> T::*next) {
+  std::atomic<T*>* place = &first;
+  while (T* node = place->load()) place = &(node->*next);
+  place->store(last, std::memory_order_release);
+}
+
+StreamNode* StreamTree::add(StreamNode* parent, std::unique_ptr<StreamNode> node) {
+  const std::lock_guard lock(mutex_);
+  node->parent = parent;
+  append(parent->child, node.get(), &StreamNode::sibling);
+  ++nodes_;
+  return node.release();
+}
+
+void StreamTree::add(StreamNode* node, std::unique_ptr<SegmentLaunch> launch) {
+  const std::lock_guard lock(mutex_);
+  append(node->launch, launch.release(), &SegmentLaunch::next);
+}
+
+bool StreamTree::is_refused(const c10::OperatorHandle& op) const {
+  if (!any_refused_.load(std::memory_order_acquire)) return false;
+  const std::lock_guard lock(mutex_);
+  return refused_.contains(&op.schema());
+}
+
+void StreamTree::refuse(const c10::OperatorHandle& op, Reason why, const std::string& detail) {
+  log_event("fallback", name_ + ": " + std::string(reason_name(why)) + " " + detail);
+  note(why);
+  const std::lock_guard lock(mutex_);
+  refused_.insert(&op.schema());
+  any_refused_.store(true, std::memory_order_release);
+}
+
+void StreamTree::note(Reason why, const std::string& what) {
+  count(why);
+  const std::lock_guard lock(mutex_);
+  ++reasons_[why];
+  if (!what.empty() && (at_once_.size() < 64 || at_once_.contains(what))) ++at_once_[what];
+}
+
+}  // namespace escapement

@@ -1,0 +1,172 @@
+// The tree of operator streams of one function. A node is one operator with what its arguments must be; its children are
+// what came next, one for each way the host went. Every segment begins at the root, so a loop whose body ends in a read is
+// one path, however often it turns. Where a segment ended, the node holds what may be launched there.
+//
+// Operands are named by position: `v3` is the fourth result of the segment, `x1` the second tensor from outside in the order
+// of first use, `n5` a slot of the segment's table of integers. So the tree says nothing of any one tensor, and a global
+// that changes is simply another x1.
+//
+// Threads: nodes and launches are only ever added, under the tree's mutex, and published by an atomic pointer; readers take
+// no lock.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "support/options.h"
+#include "support/reason.h"
+#include "torch/replay_mode/formula.h"
+
+namespace escapement {
+
+class SegmentLaunch;
+
+// How a tensor from outside must look for a stream to go on with it. What the compiled code needs beyond this its own checks
+// say.
+struct TensorForm {
+  uint64_t keys = 0;                  // without those that do not matter
+  uint16_t dtype = 0;
+  uint8_t rank = 0;
+  bool contiguous = true;
+  bool shared = false;                // memory that others than torch may write: never read late
+  bool dense = true;                  // not contiguous: the axes in `order` lie without gaps
+  std::vector<int32_t> order;         // not contiguous: axes from outermost to innermost
+  std::vector<bool> broadcast;        // not contiguous: axes of stride 0
+
+  static TensorForm of(const at::Tensor& tensor);
+  bool holds(const c10::TensorImpl& impl) const;
+  // Slots of the table: sizes, strides if not contiguous, storage offset.
+  uint32_t slots() const { return rank + (contiguous ? 0u : rank) + 1; }
+  void read(const c10::TensorImpl& impl, int64_t* slots) const;
+};
+
+bool is_plain_tensor(const c10::TensorImpl& impl);
+// Gradients of either mode are wanted of what is computed from it.
+bool wants_gradient(const c10::TensorImpl& impl);
+
+struct Pattern {
+  enum class Kind : uint8_t {
+    absent,         // None, or an undefined tensor
+    constant,       // `value`
+    number,         // a number dressed up as a tensor: `value`
+    any_number,     // such a number, whatever it is: reals[index] or, if `integer`, table[index]
+    any_real,       // a floating-point argument, whatever it is: reals[index]
+    integer,        // at least 0: table[index]
+    negative,       // below -1: table[index] is its negation
+    produced,       // v<index>
+    known,          // x<index>, used before
+    fresh,          // x<index>, used for the first time; `slot` begins its sizes
+    list,           // `items`
+  } kind = Kind::absent;
+  bool integer = false;               // any_number: of integers
+  bool scalar = false;                // constant: a number among the operator's formal arguments, which may vary
+  uint32_t index = 0, slot = 0;
+  c10::IValue value;
+  TensorForm form;
+  std::vector<Pattern> items;
+};
+
+// What an operator hands back: an argument, a new tensor, nothing, or a list of these.
+struct Handed {
+  enum class Kind : uint8_t { none, argument, produced, list } kind = Kind::none;
+  uint32_t index = 0;
+  std::vector<Handed> items;
+};
+
+// A tensor that a stream produces, before it has memory.
+struct Produced {
+  c10::DispatchKeySet keys;
+  caffe2::TypeMeta dtype;
+  std::vector<Formula> sizes, strides;
+  std::optional<Formula> offset;        // in the root's memory; empty: unknown before the tensor has memory
+  std::optional<uint32_t> base_slot;    // and where that begins, if the root is from outside
+  bool strides_known = false;
+  const Pattern* view_of = nullptr;     // the operand whose memory it is, for the counter of versions
+};
+
+// One input of a segment, in the order in which the recording has them.
+struct SegmentInput {
+  enum class Kind : uint8_t { tensor, integer, real } kind = Kind::tensor;
+  uint32_t index = 0;                   // of externals, table or reals
+};
+
+// How much of the segment has been used up, after an operator.
+struct Extent {
+  uint32_t produced = 0, externals = 0, table = 0, reals = 0, operators = 0;
+};
+
+struct StreamNode {
+  explicit StreamNode(c10::OperatorHandle handle) : op(std::move(handle)) {}
+  ~StreamNode();
+
+  c10::OperatorHandle op;
+  StreamNode* parent = nullptr;
+  std::vector<Pattern> arguments;
+  std::vector<Check> checks;
+  std::vector<Handed> results;
+  std::vector<Produced> produced;
+  std::vector<SegmentInput> inputs;
+  std::vector<uint32_t> bumped;         // arguments that the operator writes
+  Extent extent;
+  bool ends = false;                    // the segment ends behind it
+  std::string why_ends;
+
+  std::atomic<StreamNode*> child{nullptr}, sibling{nullptr};
+  std::atomic<SegmentLaunch*> launch{nullptr};
+  std::atomic<int64_t> one_by_one{0};   // segments that ended here and were not launched
+};
+
+class StreamTree {
+ public:
+  static constexpr uint32_t kMaxTable = 4096, kMaxOperators = 1024;   // of a segment
+  static constexpr int kMaxChildren = 24, kMaxRootChildren = 256, kMaxNodes = 16384;
+
+  StreamTree(std::string name, Options options);
+  ~StreamTree();
+
+  const std::string& name() const { return name_; }
+  const Options& options() const { return options_; }
+
+  // The root for the state of torch that operators depend on: dispatch keys in force, default dtype.
+  StreamNode* root(uint64_t included, uint64_t excluded, caffe2::TypeMeta dtype);
+  bool may_grow(const StreamNode& parent) const;
+  StreamNode* add(StreamNode* parent, std::unique_ptr<StreamNode> node);
+  void add(StreamNode* node, std::unique_ptr<SegmentLaunch> launch);
+
+  // Operators that turned out not to be recordable.
+  bool is_refused(const c10::OperatorHandle& op) const;
+  void refuse(const c10::OperatorHandle& op, Reason why, const std::string& detail);
+  void note(Reason why, const std::string& what = "");
+  void note_recording() { recordings_.fetch_add(1, std::memory_order_relaxed); }
+  void note_call() { calls_.fetch_add(1, std::memory_order_relaxed); }
+
+  std::mutex& mutex() const { return mutex_; }
+  std::string text() const;
+  std::string json() const;
+
+ private:
+  void write(std::string& out, const StreamNode& node, size_t depth) const;
+
+  const std::string name_;
+  const Options options_;
+  mutable std::mutex mutex_;
+  std::map<std::tuple<uint64_t, uint64_t, c10::ScalarType>, std::unique_ptr<StreamNode>> roots_;
+  std::set<const c10::FunctionSchema*> refused_;
+  std::atomic<bool> any_refused_{false};
+  std::map<Reason, int64_t> reasons_;
+  std::map<std::string, int64_t> at_once_;   // operators that were not deferred
+  std::atomic<int64_t> calls_{0}, recordings_{0};
+  std::atomic<int> nodes_{0};
+};
+
+}  // namespace escapement
