@@ -5,6 +5,9 @@
 // Thread safe: any number of threads may call. One records at a time; a call that would record meanwhile runs the program itself, counted
 // under not_ready. Which version runs is a function of the arguments alone: versions are tried in the
 // order in which they were made, and a version's entry checks decide.
+//
+// A server decides with `on_miss` what becomes of calls that no version fits, hears of events through a listener, and takes versions from
+// a package (`restore`) or from a region with other weights (`take_over`).
 #pragma once
 
 #include <atomic>
@@ -18,6 +21,8 @@
 #include <vector>
 
 #include "escapement/export.h"
+#include "jit/run/object_code.h"
+#include "support/error.h"
 #include "support/options.h"
 #include "support/size_spec.h"
 #include "torch/flow.h"
@@ -34,6 +39,12 @@ struct InputSpec {
   bool parameter = false;
 };
 
+// Thrown where `on_miss` is refuse: the call fits no version. The text says what missed.
+class WouldCompile : public UserError {
+ public:
+  using UserError::UserError;
+};
+
 class ESCAPEMENT_API Region : public Body {
  public:
   using Values = Body::Values;
@@ -44,7 +55,13 @@ class ESCAPEMENT_API Region : public Body {
   ~Region() override;
 
   void set_location_hook(std::function<int()> hook, std::function<std::string(int)> text);
-  void call(const Values& arguments, Values& outputs) override;
+  void call(const Values& arguments, Values& outputs) override { answer(arguments, outputs); }
+  // The same, and how the call was answered. `offers`: see Program::run; used by versions only.
+  struct Answer {
+    enum class How : uint8_t { version, recording, eager } how = How::version;
+    Reason why = Reason::not_ready;            // eager only
+  };
+  Answer answer(const Values& arguments, Values& outputs, std::span<const at::Tensor> offers = {});
   // As `call`, if a version fits; else nothing happens, but that outputs may have grown, and the answer is no.
   bool serve(const Values& arguments, Values& outputs);
   // As the body of another program's higher-order operator.
@@ -52,19 +69,56 @@ class ESCAPEMENT_API Region : public Body {
   std::vector<std::vector<Dim>> output_sizes(DimTable& dims, std::span<const std::vector<Dim>> arguments) const override;
   std::string info() const;      // JSON: versions, kernels, calls, guards, symbols, timings, fallbacks
 
+  // --- for servers
+  enum class OnMiss : uint8_t { record, run_eagerly, refuse };
+  void on_miss(OnMiss what) { on_miss_.store(what, std::memory_order_relaxed); }
+  struct Event {
+    enum class Kind : uint8_t { recorded, compiled, not_compiled } kind;
+    double milliseconds = 0;
+    std::string text;
+  };
+  // Called on the thread where it happens, no lock held; must not throw. Set before the first call.
+  void set_listener(std::function<void(const Event&)> listener) { listener_ = std::move(listener); }
+  void keep_traces() { keep_traces_ = true; }  // before the first call: else `kept` is empty
+  // The generic trace of a version and what it is bound to.
+  struct Kept {
+    std::shared_ptr<const Trace> trace;
+    std::shared_ptr<const Compiled> compiled;
+    std::vector<at::Tensor> captured;
+  };
+  std::vector<Kept> kept() const;              // without versions that hold host objects or pinned numbers
+  size_t version_count() const { return versions_.load(std::memory_order_acquire)->size(); }
+  // A version from a recording made elsewhere. Throws InternalError or UserError where it is none; nothing has changed then.
+  void restore(Recording recording, const ObjectCode* objects);
+  // All versions of `other`, which is a region of the same program, each bound to what `replaced` gives for its captured tensors. To be
+  // called before the first call.
+  void take_over(const Region& other, const std::function<at::Tensor(const at::Tensor&)>& replaced);
+  void make_all_code() const;                  // every variant of every kernel, and the guards: nothing is left for the first need
+  struct Fit {
+    bool fits = false;
+    std::string miss;                          // of the newest version, if none fits
+    Program::Memory memory;
+  };
+  Fit fit(const Values& arguments) const;      // reads metadata only, no data
+
  private:
   struct Version;
   struct Build;
   class Turn;
   using Versions = std::vector<std::shared_ptr<const Version>>;
-
-  bool run_version(const Values& arguments, Values& outputs);
-  void note_miss(const Values& arguments);
-  std::shared_ptr<Turn> take_turn(Reason& refused);  // null: refused says why
-  void record(const Values& arguments, Values& outputs, std::shared_ptr<Turn> turn);
-  Recording run_recorded(const Values& arguments, Values& outputs);
   // Arguments by position that are numbers or truth values without a symbol: the trace holds what was seen.
   using Pinned = std::vector<std::pair<size_t, c10::IValue>>;
+
+  bool run_version(const Values& arguments, Values& outputs, std::span<const at::Tensor> offers = {});
+  Answer missed(const Values& arguments, Values& outputs);
+  [[noreturn]] void refuse(const Values& arguments) const;
+  ProgramOptions program_options() const;
+  std::shared_ptr<const Version> make_version(Recording recording, Pinned pinned, double record_milliseconds, const ObjectCode* objects);
+  void tell(Event::Kind kind, double milliseconds, std::string text) const;
+  void note_miss(const Values& arguments);
+  std::shared_ptr<Turn> take_turn(Reason& refused);  // null: refused says why
+  Answer record(const Values& arguments, Values& outputs, std::shared_ptr<Turn> turn);
+  Recording run_recorded(const Values& arguments, Values& outputs);
   void note_effects(const Recording& recording);
   void build(Recording recording, Pinned pinned, double record_milliseconds);
   static Pinned pinned_values(const Values& arguments);
@@ -72,7 +126,7 @@ class ESCAPEMENT_API Region : public Body {
   static std::string why_missed(const Version& version, const Values& arguments);
   static bool pinned_hold(const Pinned& pinned, const Values& arguments);
   void publish(std::shared_ptr<const Version> version);
-  void run_eagerly(const Values& arguments, Values& outputs, Reason why);
+  Answer run_eagerly(const Values& arguments, Values& outputs, Reason why);
   void note_failure(Reason why, const std::string& detail);
   bool has_gradient(const Values& arguments) const;
 
@@ -82,6 +136,9 @@ class ESCAPEMENT_API Region : public Body {
   const Options options_;
   std::function<int()> location_;
   std::function<std::string(int)> location_text_;
+  std::function<void(const Event&)> listener_;
+  bool keep_traces_ = false;
+  std::atomic<OnMiss> on_miss_{OnMiss::record};
 
   mutable std::mutex mutex_;
   std::atomic<const Versions*> versions_;             // the last of:
