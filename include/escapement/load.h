@@ -1,5 +1,5 @@
 // Programs that Python exported (torch.export.save), for C++ programs that embed LibTorch: no Python, and nothing in the
-// file is executed.
+// file is executed. serving.h has what a server needs besides: engines and sessions.
 //
 //   escapement::Module model = escapement::load("model.pt2");
 //   at::Tensor y = model({x})[0];        // the first call records the program; other sizes run the same code
@@ -10,46 +10,112 @@
 // Gradients are not computed.
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "escapement/error.h"
 #include "escapement/escapement.h"
+#include "escapement/metrics.h"
+#include "escapement/signature.h"
 
 namespace escapement {
 
+// The sizes of a call: per input its sizes; of an integer input its value alone.
+using Shapes = std::vector<std::vector<int64_t>>;
+
+// What a module does with a call that no version fits.
+enum class OnMiss : uint8_t {
+  record,       // the call is the recording of a new version (up to the option max_recordings)
+  run_eagerly,  // runs without compiled code, counted under serve_only
+  refuse,       // ServingError would_compile
+};
+
+struct ESCAPEMENT_API WarmUpReport {
+  struct Row {
+    std::string shapes;     // "[4, 64] [2]"
+    bool recorded = false;  // else a version was there already, or the call ran eagerly
+    bool eager = false;
+    double milliseconds = 0;  // of the whole call
+    double record_milliseconds = 0, compile_milliseconds = 0;
+  };
+  std::vector<Row> rows;  // one per given shapes, in order
+  double milliseconds = 0;
+  std::string text() const;  // a table
+};
+
+struct Plan {
+  bool compiled = false;  // a version fits: nothing would be recorded
+  std::string miss;       // else why not, for the newest version
+  int64_t input_bytes = 0;
+  int64_t output_bytes = 0, temporary_bytes = 0;  // known if `compiled`
+  bool complete = true;                           // false: more memory, whose size is known only when the program runs
+};
+
+// A handle: copies are the same module. All members may be called from any number of threads at once. Where nothing else is
+// said, what is thrown is a ServingError.
 class ESCAPEMENT_API Module {
  public:
-  ~Module();
-  Module(Module&&) noexcept;
-  Module& operator=(Module&&) noexcept;
-
-  // Tensors in, tensors out (undefined ones for None). CPU tensors of the exported dtypes and ranks. Throws
-  // std::runtime_error that names the input, dim, expectation and the value seen where a call does not fit; what ATen throws
-  // (c10::Error) otherwise. Any number of threads may call.
+  // Tensors in, tensors out (undefined ones for None). CPU tensors of the exported dtypes and ranks. invalid_input names the
+  // input, dim, expectation and the value seen; what an operator of the program throws (c10::Error) passes through.
   std::vector<at::Tensor> operator()(const std::vector<at::Tensor>& inputs) const;
 
   // The same for programs that take or return integers, too: an input is a tensor or an integer, a result those or a real
   // number, a truth value or None.
   std::vector<c10::IValue> run(const std::vector<c10::IValue>& inputs) const;
 
-  const std::vector<std::string>& input_names() const;   // in order of the inputs
+  const std::string& name() const;
+  const std::vector<std::string>& input_names() const;  // in order of the inputs
+  const Signature& signature() const;
 
   // What was compiled, as JSON: versions, kernels with their operators, library calls, guards, symbols, timings, fallbacks.
   std::string explain() const;
 
- private:
-  friend ESCAPEMENT_API Module load(const std::string& path, const OptionList& options);
+  // Calls the module once with each of the shapes (tensors of zeros), or with the given inputs, so that later calls find
+  // code. Buffers are afterwards what they were before; a random generator has moved. To be done before other threads call.
+  WarmUpReport warm_up(const std::vector<Shapes>& shapes) const;
+  WarmUpReport warm_up_with(const std::vector<std::vector<c10::IValue>>& inputs) const;
+
+  // What becomes of calls that no version fits; `record` at first. Otherwise all code that the versions may need is made
+  // now, so that no later call waits for the compiler. Kernels that turn hot still get better code in the background (option
+  // hot_launches).
+  void on_miss(OnMiss what) const;
+
+  // Would calls with these shapes compile, and how much memory do they need? Runs nothing.
+  Plan plan(const Shapes& shapes) const;
+
+  // Puts other values under parameters, buffers and constants, by name: same dtype, sizes. Each call sees the old or the new
+  // ones of all of them. The values are copied; calls that run go on with the old ones, which are freed with the last of
+  // them. unsupported: a weight that shares memory with another one.
+  void swap_weights(const std::map<std::string, at::Tensor>& weights) const;
+  std::map<std::string, at::Tensor> weights() const;  // copies
+
+  Metrics metrics() const;
+
+  // Writes a package: program, weights, versions and their code for this processor (docs/package.md). The file appears whole
+  // or not at all. Later calls of `load` read it.
+  void save(const std::string& path) const;
+
+  // Refuses calls from now on (code closed), waits for those that run, frees weights and code. Idempotent. Not from within a
+  // call.
+  void close() const;
+  bool is_closed() const;
+
   struct Impl;
-  explicit Module(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit Module(std::shared_ptr<Impl> impl);  // for the library
+
+ private:
+  friend class Session;
+  std::shared_ptr<Impl> impl_;
 };
 
-// Reads an archive of PyTorch 2.13's torch.export.save. Throws std::runtime_error that names the file, the cause and the
-// remedy for a file that cannot be read, is damaged or holds what is not supported; std::invalid_argument for an unknown
-// option.
+// Reads an archive of PyTorch 2.13's torch.export.save, or a package that Module::save wrote. Throws ServingError bad_file
+// that names the file, the cause and the remedy; std::invalid_argument for an unknown option.
 ESCAPEMENT_API Module load(const std::string& path, const OptionList& options = {});
 
 }  // namespace escapement

@@ -341,6 +341,7 @@ class ProgramReader {
     const auto& specs = module_["signature"]["output_specs"].array();
     if (graph_["outputs"].array().size() != specs.size())
       throw UserError("the graph and its signature have different numbers of outputs");
+    program_.result_symbols = program_.symbols;
     for (const JsonValue& spec : specs) {
       const auto& [role, value] = only_member(spec);
       read_output(role, value);
@@ -352,6 +353,7 @@ class ProgramReader {
     ExportedOutput output;
     if (role == "user_output") {
       output.value = argument(spec["arg"]);
+      describe_result(spec["arg"], output);
     } else {
       output.is_write = true;
       if (role == "buffer_mutation") output.destination = written(Input::buffer, spec["buffer_name"].string());
@@ -361,6 +363,34 @@ class ProgramReader {
       output.value = use(spec["arg"]["name"].string());
     }
     program_.outputs.push_back(std::move(output));
+  }
+
+  // For signatures only: what is not understood is left unknown.
+  void describe_result(const JsonValue& json, ExportedOutput& output) {
+    const auto& [tag, value] = only_member(json);
+    const JsonValue* name = tag == "as_tensor" ? value.find("name") : tag.starts_with("as_sym") ? value.find("as_name") : nullptr;
+    if (name) output.name = name->string();
+    const JsonValue* meta = tag == "as_tensor" ? graph_["tensor_values"].find(output.name) : nullptr;
+    if (!meta) return;
+    output.is_tensor = true;
+    output.dtype = (*meta)["dtype"].integer();
+    for (const JsonValue& size : (*meta)["sizes"].array()) output.sizes.push_back(result_size(size));
+  }
+
+  SizeSpec result_size(const JsonValue& json) {
+    SizeSpec size;
+    const auto& [tag, value] = only_member(json);
+    if (tag == "as_int") {
+      size.kind = SizeSpec::Kind::constant;
+      size.number = value.integer();
+    } else if (tag == "as_expr") {
+      try {
+        size = parse_size(value["expr_str"].string(), program_.result_symbols);
+      } catch (const UserError&) {
+        size = SizeSpec();
+      }
+    }
+    return size;
   }
 
   uint32_t written(ExportedInput::Kind kind, const std::string& name) const {

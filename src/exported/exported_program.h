@@ -58,6 +58,11 @@ struct ExportedOutput {
   bool is_write = false;           // else a result
   uint32_t destination = 0;        // write: the slot of the input that the value is copied to
   ExportedValue value;
+  // --- results that are tensors: what the program says of them. A size that is no arithmetic on symbols is unknown.
+  std::string name;
+  bool is_tensor = false;
+  int64_t dtype = 0;
+  std::vector<SizeSpec> sizes;     // symbols are numbered by ExportedProgram::result_symbols
 };
 
 struct ExportedProgram {
@@ -66,6 +71,7 @@ struct ExportedProgram {
   std::vector<ExportedNode> nodes;
   uint32_t slots = 0;
   SizeSymbols symbols;
+  SizeSymbols result_symbols;      // those of the inputs, with the same numbers, and those that appear in results only
   std::map<std::string, SizeRange> ranges;
 
   SizeContract contract() const;   // of the user's inputs, in order

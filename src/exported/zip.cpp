@@ -2,6 +2,7 @@
 #include "exported/zip.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -108,7 +109,7 @@ void ZipFile::close_file() noexcept {
 }
 
 void ZipFile::fail(const std::string& cause) const {
-  throw UserError("escapement: '" + path_ + "' " + cause + "; expected an archive written by torch.export.save");
+  throw UserError("escapement: '" + path_ + "' " + cause + "; expected an archive written by torch.export.save, or a package");
 }
 
 void ZipFile::need(uint64_t offset, uint64_t size, const char* what) const {
@@ -273,6 +274,21 @@ std::string ZipFile::read_text(const Entry& entry, uint64_t most) const {
   std::string text(entry.size, '\0');
   read(entry, std::as_writable_bytes(std::span(text)));
   return text;
+}
+
+ZipFile::Mapping::~Mapping() {
+  if (length_ != 0) ::munmap(start_, length_);
+}
+
+std::shared_ptr<const ZipFile::Mapping> ZipFile::map(const Entry& entry) const {
+  if (entry.size == 0) return std::make_shared<const Mapping>(nullptr, 0, 0);
+  const uint64_t page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)), skipped = entry.offset % page;
+  const size_t length = entry.size + skipped;
+  void* const start = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE, file_, static_cast<off_t>(entry.offset - skipped));
+  if (start == MAP_FAILED) fail(std::string("cannot be mapped: ") + std::strerror(errno));
+  auto mapping = std::make_shared<const Mapping>(start, length, skipped);
+  if (crc32(mapping->bytes()) != entry.checksum) fail("is corrupt: the checksum of " + quoted(entry.name) + " is wrong");
+  return mapping;
 }
 
 }  // namespace escapement

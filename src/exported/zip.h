@@ -2,12 +2,13 @@
 //
 // The file is hostile until proven otherwise: every offset and length is checked against the file's size without overflow,
 // entries may not overlap, names are unique, and each entry's checksum is compared when it is read. Any breach is a
-// UserError that names the file. Entries are read into memory of the caller's, never mapped: a file that shrinks later is an
-// error and not a bus fault.
+// UserError that names the file. Entries are read into memory of the caller's, where a file that shrinks later is an error and not a bus
+// fault; `map` is for packages, which say that they must be replaced and never changed in place.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,6 +34,21 @@ class ZipFile {
   const Entry* find(std::string_view name) const;                    // null: there is none
   void read(const Entry& entry, std::span<std::byte> into) const;    // `into` has the entry's size
   std::string read_text(const Entry& entry, uint64_t most) const;    // an entry of at most so many bytes
+
+  // An entry's bytes as memory: pages of the file, copied where they are written to. Its checksum is compared.
+  class Mapping {
+   public:
+    Mapping(void* start, size_t length, size_t skipped) : start_(start), length_(length), skipped_(skipped) {}
+    ~Mapping();
+    Mapping(const Mapping&) = delete;
+    Mapping& operator=(const Mapping&) = delete;
+    std::span<std::byte> bytes() const { return {static_cast<std::byte*>(start_) + skipped_, length_ - skipped_}; }
+
+   private:
+    void* start_;
+    size_t length_, skipped_;      // from the page's start to the entry
+  };
+  std::shared_ptr<const Mapping> map(const Entry& entry) const;
 
   [[noreturn]] void fail(const std::string& cause) const;
 

@@ -14,6 +14,11 @@
 namespace escapement {
 namespace {
 
+std::string variant_symbol(const std::string& kernel, Variant variant) {
+  static constexpr std::array<const char*, kVariants> kSuffix{"", "_general", "_partial", "_finish", "_block", "_tile"};
+  return kernel + kSuffix[static_cast<size_t>(variant)];
+}
+
 class CompiledKernel final : public KernelCode, public std::enable_shared_from_this<CompiledKernel> {
  public:
   CompiledKernel(LoopNest nest, std::string name) : nest_(std::move(nest)), name_(std::move(name)) {}
@@ -51,10 +56,11 @@ class CompiledKernel final : public KernelCode, public std::enable_shared_from_t
     return noted.function;
   }
 
-  std::string symbol(Variant variant) const {
-    static constexpr std::array<const char*, kVariants> kSuffix{"", "_general", "_partial", "_finish", "_block", "_tile"};
-    return name_ + kSuffix[static_cast<size_t>(variant)];
+  bool is_made(Variant variant) const override {
+    return functions_[static_cast<size_t>(variant)].load(std::memory_order_acquire) != nullptr;
   }
+
+  std::string symbol(Variant variant) const { return variant_symbol(name_, variant); }
 
   void install(Variant variant, std::shared_ptr<CodeModule> module, size_t index) {
     const size_t i = static_cast<size_t>(variant);
@@ -100,7 +106,30 @@ std::shared_ptr<CompiledKernel> find(Cache& c, uint64_t key, const LoopNest& nes
   return nullptr;
 }
 
+constexpr std::array<Variant, kVariants> kAllVariants{Variant::fast,   Variant::general, Variant::partial,
+                                                      Variant::finish, Variant::block,   Variant::tile};
+
+// Every variant that the objects hold. Whether the fast one is among them.
+bool link(CompiledKernel& kernel, const ObjectCode& objects) {
+  for (const Variant variant : kAllVariants) {
+    if (!kernel.has(variant)) continue;
+    std::shared_ptr<CodeModule> module = CodeGenerator::instance().link({&kernel.nest(), variant, kernel.symbol(variant)}, objects);
+    if (module) kernel.install(variant, std::move(module), 0);
+  }
+  const bool linked = kernel.is_made(Variant::fast);
+  if (linked) count(Stat::package_kernels);
+  else count(Reason::package_code_stale);
+  return linked;
+}
+
+std::vector<std::shared_ptr<CompiledKernel>> not_linked(std::vector<std::shared_ptr<CompiledKernel>> kernels, const ObjectCode* objects) {
+  if (objects != nullptr) std::erase_if(kernels, [&](const auto& kernel) { return link(*kernel, *objects); });
+  return kernels;
+}
+
 void compile_together(const std::vector<std::shared_ptr<CompiledKernel>>& kernels) {
+  if (kernels.empty()) return;
+  count(Stat::kernels_compiled, static_cast<int64_t>(kernels.size()));
   std::vector<KernelSource> sources;
   for (const auto& kernel : kernels) sources.push_back({&kernel->nest(), Variant::fast, kernel->symbol(Variant::fast)});
   const std::shared_ptr<CodeModule> module = CodeGenerator::instance().compile(sources);
@@ -109,7 +138,7 @@ void compile_together(const std::vector<std::shared_ptr<CompiledKernel>>& kernel
 
 }  // namespace
 
-std::vector<std::shared_ptr<KernelCode>> code_for(const std::vector<Kernel>& kernels) {
+std::vector<std::shared_ptr<KernelCode>> code_for(const std::vector<Kernel>& kernels, const ObjectCode* objects) {
   Cache& c = cache();
   std::vector<std::shared_ptr<KernelCode>> result;
   std::vector<std::shared_ptr<CompiledKernel>> fresh;
@@ -119,7 +148,7 @@ std::vector<std::shared_ptr<KernelCode>> code_for(const std::vector<Kernel>& ker
     for (const Kernel& kernel : kernels) {
       const uint64_t key = structural_hash(kernel.nest);
       std::shared_ptr<CompiledKernel> code = find(c, key, kernel.nest);
-      count(code ? Stat::kernels_shared : Stat::kernels_compiled);
+      if (code) count(Stat::kernels_shared);
       if (!code) {
         code = std::make_shared<CompiledKernel>(kernel.nest, kernel.name);
         fresh.push_back(code);
@@ -129,10 +158,16 @@ std::vector<std::shared_ptr<KernelCode>> code_for(const std::vector<Kernel>& ker
     }
   }
   // Compiled outside the lock: another thread may compile the same kernel, which costs time but never a wait.
-  if (!fresh.empty()) compile_together(fresh);
+  compile_together(not_linked(fresh, objects));
   const std::lock_guard lock(c.mutex);
   for (size_t i = 0; i < fresh.size(); ++i) c.entries.emplace(fresh_keys[i], fresh[i]);
   return result;
+}
+
+void add_objects(const Kernel& kernel, KernelCode& code, ObjectCode& into) {
+  for (const Variant variant : kAllVariants) {
+    if (code.is_made(variant)) CodeGenerator::instance().make_object({&kernel.nest, variant, variant_symbol(kernel.name, variant)}, into);
+  }
 }
 
 }  // namespace escapement

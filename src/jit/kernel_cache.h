@@ -6,12 +6,16 @@
 #include <string>
 #include <vector>
 
+#include "jit/run/object_code.h"
 #include "jit/run/kernel_code.h"
 #include "kernels/plan.h"
 
 namespace escapement {
 
 // Code for all kernels of a plan, in order; those not yet known are compiled together. Throws InternalError.
-std::vector<std::shared_ptr<KernelCode>> code_for(const std::vector<Kernel>& kernels);
+// `objects`: linked where they hold a kernel's code; null: none.
+std::vector<std::shared_ptr<KernelCode>> code_for(const std::vector<Kernel>& kernels, const ObjectCode* objects = nullptr);
+// The variants of a kernel that have code, as bytes. Throws InternalError.
+void add_objects(const Kernel& kernel, KernelCode& code, ObjectCode& into);
 
 }  // namespace escapement

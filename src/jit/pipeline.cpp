@@ -49,7 +49,7 @@ class Runner {
 
 }  // namespace
 
-std::shared_ptr<const Compiled> compile(const Trace& generic, const Options& options) {
+std::shared_ptr<const Compiled> compile(const Trace& generic, const Options& options, const ObjectCode* objects) {
   Runner runner(options);
   if (options.verify) verify(generic);
   runner.dump("record", [&] { return print(generic); });
@@ -68,10 +68,16 @@ std::shared_ptr<const Compiled> compile(const Trace& generic, const Options& opt
   compiled->plan = runner.step("plan", [&] { return make_plan(std::move(trace), limits); });
   if (options.verify) verify(compiled->plan);
   runner.dump("plan", [&] { return print(compiled->plan); });
-  compiled->code = runner.step("codegen", [&] { return code_for(compiled->plan.kernels); });
+  compiled->code = runner.step("codegen", [&] { return code_for(compiled->plan.kernels, objects); });
   compiled->guards = compile_guards;
   compiled->times = std::move(runner).times();
   return compiled;
+}
+
+ObjectCode object_code(const Compiled& compiled) {
+  ObjectCode objects;
+  for (size_t i = 0; i < compiled.code.size(); ++i) add_objects(compiled.plan.kernels[i], *compiled.code[i], objects);
+  return objects;
 }
 
 }  // namespace escapement

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "jit/run/object_code.h"
 #include "jit/run/guard_code.h"
 #include "jit/run/kernel_code.h"
 #include "kernels/plan.h"
@@ -25,6 +26,9 @@ struct Compiled {
   GuardCompiler guards = nullptr;                 // for entry checks; null: they are interpreted
 };
 
-std::shared_ptr<const Compiled> compile(const Trace& generic, const Options& options);  // throws InternalError
+// `objects`: code that may be linked instead of being made; null: none. Throws InternalError.
+std::shared_ptr<const Compiled> compile(const Trace& generic, const Options& options, const ObjectCode* objects = nullptr);
+// The code of a compiled program as bytes: what has been made of it so far, made once more. Throws InternalError.
+ObjectCode object_code(const Compiled& compiled);
 
 }  // namespace escapement

@@ -105,6 +105,7 @@ void TensorTable::end() {
   for (auto it = displaced_.rbegin(); it != displaced_.rend(); ++it) context_.bases[it->first] = it->second;
   displaced_.clear();
   arguments_ = {};
+  offers_ = {};
 }
 
 c10::IntArrayRef TensorTable::values(const std::vector<Slot>& slots, c10::SmallVector<int64_t, 8>& into) const {
@@ -118,9 +119,23 @@ void* TensorTable::address(uint32_t index) const {
   return static_cast<char*>(context_.bases[recipe.buffer]) + offset(recipe) * static_cast<int64_t>(recipe.dtype.itemsize());
 }
 
+const at::Tensor* TensorTable::offered(const TensorRecipe& recipe) {
+  const uint32_t output = output_of_buffer_[recipe.buffer];
+  if (output >= offers_.size() || !recipe.whole) return nullptr;
+  const at::Tensor& offer = offers_[output];
+  const bool fits = offer.defined() && offer.dtype() == recipe.dtype && offer.sizes() == sizes(recipe) &&
+                    offer.strides() == strides(recipe) && !offer.requires_grad();
+  return fits ? &offer : nullptr;
+}
+
 void* TensorTable::allocate(uint32_t index) {
   const TensorRecipe& recipe = recipes_[index];
   at::Tensor& tensor = of_buffer_[recipe.buffer];
+  if (const at::Tensor* const offer = offers_.empty() ? nullptr : offered(recipe)) {
+    tensor = *offer;
+    if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+    return tensor.mutable_data_ptr();
+  }
   tensor = recipe.contiguous ? new_contiguous(sizes(recipe), strides(recipe), recipe.dtype)
                              : new_tensor(sizes(recipe), strides(recipe), recipe.dtype);
   return tensor.unsafeGetTensorImpl()->unsafe_storage().mutable_data();

@@ -60,6 +60,11 @@ class TensorTable {
       : recipes_(recipes), entry_(entry), context_(context), of_buffer_(buffers), cached_(recipes.size()) {}
 
   void begin(std::span<const Argument> arguments) { arguments_ = arguments; }
+  // Memory that the caller offers for outputs (see Program::run), by number of the output; `output_of_buffer`: which output a buffer is.
+  void offer(std::span<const at::Tensor> offers, std::span<const uint32_t> output_of_buffer) {
+    offers_ = offers;
+    output_of_buffer_ = output_of_buffer;
+  }
   void end();                        // drops what belongs to the call
 
   const at::Tensor& input(uint32_t number) const { return *entry_.tensor(arguments_, number); }
@@ -81,6 +86,7 @@ class TensorTable {
     void* address = nullptr;
     uint64_t epoch = 0;
   };
+  const at::Tensor* offered(const TensorRecipe& recipe);
   c10::IntArrayRef values(const std::vector<Slot>& slots, c10::SmallVector<int64_t, 8>& into) const;
   const at::Tensor& temporary(uint32_t recipe);
   void point(Cached& cached, const TensorRecipe& recipe, void* address);
@@ -89,6 +95,8 @@ class TensorTable {
   const EntryChecks& entry_;
   Context& context_;
   std::span<const Argument> arguments_;
+  std::span<const at::Tensor> offers_;
+  std::span<const uint32_t> output_of_buffer_;
   std::vector<at::Tensor> of_buffer_;  // outputs and results of calls, during a call
   std::vector<Cached> cached_;         // temporaries as tensors, per recipe
   std::vector<std::pair<uint32_t, void*>> displaced_;  // what adopted buffers pointed to before: the arena

@@ -253,7 +253,7 @@ void JitCore::Impl::answer(Row& row, const Values& arguments, Values& results) {
     results.clear();
     return after_budget(row, arguments, results);
   }
-  if (row.region->answer(arguments, results) != Region::Answer::recorded) return;
+  if (row.region->answer(arguments, results).how != Region::Answer::How::recording) return;
   const std::lock_guard lock(mutex);
   ++row.recordings[form];
 }

@@ -49,6 +49,7 @@ struct Program::Impl {
   std::vector<TensorRecipe> tensors;
   std::vector<CallRecipe> calls;
   std::vector<uint32_t> call_of_step;        // index into calls
+  std::vector<uint32_t> output_of_buffer;    // the first output that is this whole buffer, or none
   std::vector<uint32_t> output_buffers;      // per buffer: recipe of its root, for allocation
   std::vector<uint32_t> item_recipes;        // per value that a symbol is read from: its recipe
   std::vector<OutputRecipe> outputs;
@@ -71,7 +72,7 @@ class Program::Impl::Call final : public Host {
       : program_(program), context_(program.executable.new_context()),
         tensors_(program.tensors, program.entry, *context_, program.plan().buffers.size()), states_(program.calls.size()) {}
 
-  Outcome run(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs);
+  Outcome run(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs, std::span<const at::Tensor> offers);
   void end() { tensors_.end(); }
 
   void* allocate(uint32_t buffer) override { return tensors_.allocate(program_.output_buffers[buffer]); }
@@ -103,6 +104,19 @@ constexpr uint32_t kNone = Id<void>::kNone;
 int64_t load_integer(const void* memory, DType type) {
   const uint64_t bits = load_bits(memory, type);
   return is_float(type) ? static_cast<int64_t>(double_from_bits(bits, compute_type(type))) : int_from_bits(bits, type);
+}
+
+}  // namespace
+
+namespace {
+
+int64_t output_bytes(const TensorRecipe& recipe, std::span<const int64_t> table) {
+  int64_t last = 0;
+  for (size_t d = 0; d < recipe.sizes.size(); ++d) {
+    if (table[recipe.sizes[d]] == 0) return 0;
+    last += (table[recipe.sizes[d]] - 1) * table[recipe.strides[d]];
+  }
+  return (last + 1) * static_cast<int64_t>(recipe.dtype.itemsize());
 }
 
 }  // namespace
@@ -160,6 +174,12 @@ void Program::Impl::prepare_outputs(TensorRecipes& recipes) {
       recipe.slot = executable.slot(wanted[i].dim);
     }
     outputs.push_back(recipe);
+  }
+  output_of_buffer.assign(plan().buffers.size(), kNone);
+  for (uint32_t i = outputs.size(); i-- > 0;) {
+    const TensorRecipe& recipe = recipes[outputs[i].tensor];
+    const bool own = outputs[i].kind == Output::Kind::value && recipe.kind == Buffer::Kind::output && recipe.whole;
+    if (own) output_of_buffer[recipe.buffer] = i;
   }
 }
 
@@ -239,8 +259,10 @@ void Program::Impl::Call::deliver(std::vector<c10::IValue>& outputs) {
   }
 }
 
-Program::Outcome Program::Impl::Call::run(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs) {
+Program::Outcome Program::Impl::Call::run(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs,
+                                          std::span<const at::Tensor> offers) {
   bind(arguments);
+  tensors_.offer(offers, program_.output_of_buffer);
   const RunResult result = execute();
   bump_versions();
   switch (result.status) {
@@ -274,10 +296,26 @@ void Program::compile_guards() const {
   }
 }
 Miss Program::explain_miss(std::span<const Argument> arguments) const { return impl_->entry.explain(arguments); }
-const Compiled& Program::compiled() const { return *impl_->compiled; }
+const std::shared_ptr<const Compiled>& Program::compiled() const { return impl_->compiled; }
 std::span<const at::Tensor> Program::captured() const { return impl_->entry.captured(); }
+const std::vector<c10::IValue>& Program::host_objects() const { return impl_->host_objects; }
 
-Program::Outcome Program::run(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs) const {
+Program::Memory Program::measure(std::span<const Argument> arguments) const {
+  std::vector<int64_t> symbols(impl_->executable.shapes().symbol_count());
+  impl_->entry.bind(arguments, symbols);
+  const Executable::Memory found = impl_->executable.measure(symbols);
+  Memory memory{0, found.arena_bytes, found.complete};
+  for (const uint32_t index : impl_->output_buffers) {
+    if (index == kNone) continue;
+    const TensorRecipe& recipe = impl_->tensors[index];
+    if (recipe.level == 0) memory.output_bytes += output_bytes(recipe, found.table);
+    else memory.complete = false;
+  }
+  return memory;
+}
+
+Program::Outcome Program::run(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs,
+                              std::span<const at::Tensor> offers) const {
   struct Lease {  // gives the context back, emptied, however the call ends
     const Impl& impl;
     std::unique_ptr<Impl::Call> call;
@@ -286,7 +324,7 @@ Program::Outcome Program::run(std::span<const Argument> arguments, std::vector<c
       impl.pool.give(std::move(call));
     }
   } lease{*impl_, impl_->pool.take([&] { return std::make_unique<Impl::Call>(*impl_); })};
-  return lease.call->run(arguments, outputs);
+  return lease.call->run(arguments, outputs, offers);
 }
 
 std::vector<std::string> Program::relations() const {

@@ -50,10 +50,19 @@ class ESCAPEMENT_API Program {
     check_failed_dirty,   // ... after an effect
   };
   // Appends the program's outputs (tensors, ints, bools, None). Throws eager's exception class for user errors.
-  Outcome run(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs) const;
+  // `offers`: memory for outputs, by position; undefined where there is none. One that has an output's dtype, sizes and strides becomes
+  // that output where the plan allocates it. It must not overlap anything that the call reads; after an error its contents are undefined.
+  Outcome run(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs, std::span<const at::Tensor> offers = {}) const;
+  // What a call that fits would allocate. Reads sizes and no data.
+  struct Memory {
+    int64_t output_bytes = 0, temporary_bytes = 0;
+    bool complete = true;              // false: more is allocated whose size appears at run time
+  };
+  Memory measure(std::span<const Argument> arguments) const;
 
-  const Compiled& compiled() const;
-  std::span<const at::Tensor> captured() const;  // what the program uses besides its arguments
+  const std::shared_ptr<const Compiled>& compiled() const;
+  std::span<const at::Tensor> captured() const;      // tensors of the program that are no arguments
+  const std::vector<c10::IValue>& host_objects() const;
   std::vector<std::string> relations() const;  // what the entry checks ask, one line each, in order
   std::string describe_calls() const;   // one line per library call: prepared form, out= or not, packed or not
 

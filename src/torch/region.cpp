@@ -15,21 +15,13 @@
 #include "torch/cpp_location.h"
 #include "torch/recorder_fallback.h"
 #include "torch/region_info.h"
+#include "torch/region_version.h"
 #include "torch/replay_mode/replay_region.h"
 
 namespace escapement {
 
 // A version that has been chosen so often will be chosen again: its guards get machine code.
 constexpr int64_t kHotHits = 64;
-
-// One version: what was recorded, compiled and bound. Immutable but for its counters.
-struct Region::Version {
-  Program program;
-  double record_milliseconds;
-  size_t ops;
-  Pinned pinned;
-  mutable std::atomic<int64_t> hits{0};
-};
 
 // Background compiles of one region: waited for when the region dies.
 struct Region::Build {
@@ -60,29 +52,6 @@ using Clock = std::chrono::steady_clock;
 double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
-
-// Arguments as Program wants them. Small programs need no allocation.
-class ArgumentList {
- public:
-  explicit ArgumentList(const Region::Values& values) : arguments_(values.size()) {
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (values[i].isTensor()) arguments_[i].tensor = &values[i].toTensor();
-      else if (values[i].isInt()) arguments_[i].integer = values[i].toInt();
-      else arguments_[i] = number(values[i]);
-    }
-  }
-  std::span<const Argument> span() const { return arguments_; }
-
-  static Argument number(const c10::IValue& value) {
-    using Kind = Argument::Kind;
-    if (value.isBool()) return {nullptr, value.toBool(), true, Kind::boolean};
-    if (value.isDouble()) return {nullptr, std::bit_cast<int64_t>(value.toDouble()), true, Kind::real};
-    return {nullptr, 0, true, Kind::plain};
-  }
-
- private:
-  c10::SmallVector<Argument, 16> arguments_;
-};
 
 bool is_recordable(const at::Tensor& tensor) {
   return tensor.defined() && tensor.layout() == at::kStrided && tensor.device().is_cpu() && !tensor.is_quantized() &&
@@ -224,37 +193,39 @@ void Region::set_location_hook(std::function<int()> hook, std::function<std::str
 
 void Region::replay_after_budget() { replay_ = std::make_unique<ReplayRegion>(name_, forward_, options_); }
 
-Region::Answer Region::answer(const Values& arguments, Values& outputs) {
+Region::Answer Region::answer(const Values& arguments, Values& outputs, std::span<const at::Tensor> offers) {
   const ListenerPause pause;
-  const auto eagerly = [&](Reason why) {
-    run_eagerly(arguments, outputs, why);
-    return Answer::eager;
-  };
   count(Stat::calls);
-  if (options_.disable) return eagerly(Reason::disabled);
+  if (options_.disable) return run_eagerly(arguments, outputs, Reason::disabled);
   const ArgumentList list(arguments);
-  if (wants_tape(list.span())) return eagerly(Reason::gradient);
-  switch (run_version(list.span(), outputs)) {
-    case Found::version: return Answer::served;
-    case Found::gradient: return eagerly(Reason::gradient);
+  if (wants_tape(list.span())) return run_eagerly(arguments, outputs, Reason::gradient);
+  switch (run_version(list.span(), outputs, offers)) {
+    case Found::version: return {};
+    case Found::gradient: return run_eagerly(arguments, outputs, Reason::gradient);
     case Found::none: break;
   }
-  note_miss(arguments);
-  Reason refused = Reason::not_ready;
-  auto turn = take_turn(arguments, refused);
-  if (turn) return record(arguments, outputs, std::move(turn));
-  if (refused != Reason::too_many_recordings || !replay_) return eagerly(refused);
-  go_on_replaying(arguments, outputs);
-  return Answer::replayed;
+  return missed(arguments, outputs);
 }
 
-void Region::go_on_replaying(const Values& arguments, Values& outputs) {
+Region::Answer Region::missed(const Values& arguments, Values& outputs) {
+  note_miss(arguments);
+  const OnMiss what = on_miss_.load(std::memory_order_relaxed);
+  if (what == OnMiss::refuse) refuse(arguments);
+  if (what == OnMiss::run_eagerly) return run_eagerly(arguments, outputs, Reason::serve_only);
+  Reason refused = Reason::not_ready;
+  if (auto turn = take_turn(arguments, refused)) return record(arguments, outputs, std::move(turn));
+  if (refused == Reason::too_many_recordings && replay_) return go_on_replaying(arguments, outputs);
+  return run_eagerly(arguments, outputs, refused);
+}
+
+Region::Answer Region::go_on_replaying(const Values& arguments, Values& outputs) {
   count(Reason::too_many_recordings);
   {
     const std::lock_guard lock(mutex_);
     ++fallbacks_[Reason::too_many_recordings];
   }
   replay_->call(arguments, outputs);
+  return {Answer::How::replay, Reason::too_many_recordings};
 }
 
 std::string Region::form_of(const Values& arguments) {
@@ -283,12 +254,18 @@ bool Region::pinned_hold(const Pinned& pinned, std::span<const Argument> argumen
   return std::all_of(pinned.begin(), pinned.end(), [&](const auto& p) { return same_number(p.second, arguments[p.first]); });
 }
 
-Region::Found Region::run_version(std::span<const Argument> arguments, Values& outputs) {
+void Region::refuse(const Values& arguments) const {
+  count(Reason::serve_only);
+  const Versions* const versions = versions_.load(std::memory_order_acquire);
+  throw WouldCompile(versions->empty() ? "nothing has been recorded" : why_missed(*versions->back(), arguments));
+}
+
+Region::Found Region::run_version(std::span<const Argument> arguments, Values& outputs, std::span<const at::Tensor> offers) {
   const Versions* const versions = versions_.load(std::memory_order_acquire);
   for (const auto& version : *versions) {
     if (!version->program.fits(arguments) || !pinned_hold(version->pinned, arguments)) continue;
     if (wants_tape(version->program.captured())) return Found::gradient;
-    const Program::Outcome outcome = version->program.run(arguments, outputs);
+    const Program::Outcome outcome = version->program.run(arguments, outputs, offers);
     if (outcome == Program::Outcome::done) {
       if (version->hits.fetch_add(1, std::memory_order_relaxed) + 1 == kHotHits) compile_guards(*versions, *version);
       count(Stat::hits);
@@ -367,13 +344,14 @@ Region::Answer Region::record(const Values& arguments, Values& outputs, std::sha
   for (const c10::IValue& value : arguments) {
     if (!value.isTensor() || is_recordable(value.toTensor())) continue;
     turn.reset();
-    run_eagerly(arguments, outputs, Reason::unsupported_input);
-    return Answer::eager;
+    return run_eagerly(arguments, outputs, Reason::unsupported_input);
   }
   const Clock::time_point start = Clock::now();
   Recording recording = run_recorded(arguments, outputs);
   const double milliseconds = milliseconds_since(start);
+  const Answer answer{Answer::How::recording, {}};
   turn->recorded = true;
+  tell(Event::Kind::recorded, milliseconds, std::to_string(recording.ops) + " operators");
   count(Stat::recordings);
   count(Stat::specialisations, static_cast<int64_t>(recording.specialised.size()));
   if (!recording.refused && wants_tape(std::span<const at::Tensor>(recording.captured))) {
@@ -384,19 +362,16 @@ Region::Answer Region::record(const Values& arguments, Values& outputs, std::sha
   note_effects(recording);
   if (recording.refused) {
     note_refusal(form_of(arguments), recording);
-    return Answer::recorded;
+    return answer;
   }
   Pinned pinned = pinned_values(arguments);
-  if (options_.compile != "background") {
-    build(std::move(recording), std::move(pinned), milliseconds);
-    return Answer::recorded;
-  }
+  if (options_.compile != "background") return build(std::move(recording), std::move(pinned), milliseconds), answer;
   auto shared = std::make_shared<Recording>(std::move(recording));
   const std::lock_guard lock(mutex_);
   build_->threads.emplace_back([this, shared, pinned = std::move(pinned), milliseconds, turn] {
     build(std::move(*shared), pinned, milliseconds);
   });
-  return Answer::recorded;
+  return answer;
 }
 
 Recording Region::run_recorded(const Values& arguments, Values& outputs) {
@@ -443,20 +418,36 @@ std::optional<BodyEffects> Region::effects() const {
 std::vector<std::vector<Dim>> Region::output_sizes(DimTable& dims, std::span<const std::vector<Dim>> arguments) const {
   const Versions* const versions = versions_.load(std::memory_order_acquire);
   if (versions->empty()) return {};
-  return translated_sizes(versions->back()->program.compiled().plan.trace, dims, arguments);
+  return translated_sizes(versions->back()->program.compiled()->plan.trace, dims, arguments);
+}
+
+// Null: it may not be replayed.
+std::shared_ptr<const Region::Version> Region::make_version(Recording recording, Pinned pinned, double record_milliseconds,
+                                                            const ObjectCode* objects) {
+  const Clock::time_point start = Clock::now();
+  std::shared_ptr<const Compiled> compiled = compile(recording.trace, options_, objects);
+  const double milliseconds = milliseconds_since(start);
+  count(Stat::compile_nanoseconds, static_cast<int64_t>(milliseconds * 1e6));
+  if (checks_follow_effects(compiled->plan)) return nullptr;
+  const size_t ops = recording.ops, kernels = compiled->plan.kernels.size();
+  std::shared_ptr<const Trace> generic;
+  if (keep_traces_) generic = std::make_shared<const Trace>(std::move(recording.trace));
+  std::shared_ptr<const Version> version(new Version{Program(std::move(compiled), std::move(recording), program_options()),
+                                                     record_milliseconds, ops, std::move(pinned), std::move(generic), {}});
+  tell(Event::Kind::compiled, milliseconds, std::to_string(kernels) + " kernels");
+  return version;
+}
+
+ProgramOptions Region::program_options() const {
+  return {options_.pack_weights, static_cast<int>(options_.threads), static_cast<uint32_t>(options_.drop_guard), options_.hot_launches};
 }
 
 void Region::build(Recording recording, Pinned pinned, double record_milliseconds) {
   try {
-    const Clock::time_point start = Clock::now();
-    std::shared_ptr<const Compiled> compiled = compile(recording.trace, options_);
-    count(Stat::compile_nanoseconds, static_cast<int64_t>(milliseconds_since(start) * 1e6));
-    if (checks_follow_effects(compiled->plan)) return note_failure(Reason::data_dependent_guard, "");
-    const size_t ops = recording.ops;
-    const ProgramOptions choices{options_.pack_weights, static_cast<int>(options_.threads), static_cast<uint32_t>(options_.drop_guard),
-                                 options_.hot_launches};
-    publish(std::shared_ptr<const Version>(
-        new Version{Program(std::move(compiled), std::move(recording), choices), record_milliseconds, ops, std::move(pinned), {}}));
+    if (auto version = make_version(std::move(recording), std::move(pinned), record_milliseconds, nullptr))
+      publish(std::move(version));
+    else
+      note_failure(Reason::data_dependent_guard, "");
   } catch (const InternalError& error) {
     note_failure(error.reason, error.what());
   } catch (const std::exception& error) {
@@ -473,7 +464,11 @@ void Region::publish(std::shared_ptr<const Version> version) {
   versions_.store(all_versions_.back().get(), std::memory_order_release);
 }
 
-void Region::run_eagerly(const Values& arguments, Values& outputs, Reason why) {
+void Region::tell(Event::Kind kind, double milliseconds, std::string text) const {
+  if (listener_) listener_({kind, milliseconds, std::move(text)});
+}
+
+Region::Answer Region::run_eagerly(const Values& arguments, Values& outputs, Reason why) {
   if (options_.strict && why != Reason::disabled && why != Reason::not_ready)
     throw UserError("escapement: '" + name_ + "' would run eagerly (" + std::string(reason_name(why)) + ": " +
                     std::string(reason_message(why)) + ") and strict is set");
@@ -484,6 +479,7 @@ void Region::run_eagerly(const Values& arguments, Values& outputs, Reason why) {
     ++fallbacks_[why];
   }
   forward_(arguments, outputs);
+  return {Answer::How::eager, why};
 }
 
 // The call itself has been answered by the recording run; only later calls are affected.
@@ -498,14 +494,15 @@ void Region::note_failure(Reason why, const std::string& detail) {
     ++fallbacks_[why];
     warn = !std::exchange(warned_, true);
   }
+  tell(Event::Kind::not_compiled, 0, text);
   if (options_.strict) throw UserError(text);
-  if (warn) std::fprintf(stderr, "%s\n", text.c_str());
+  if (warn && !listener_) std::fprintf(stderr, "%s\n", text.c_str());
 }
 
 std::vector<Escape> Region::escapes() const {
   std::vector<Escape> found;
   for (const auto& version : *versions_.load(std::memory_order_acquire))
-    append_escapes(found, version->program.compiled().plan.trace);
+    append_escapes(found, version->program.compiled()->plan.trace);
   return found;
 }
 

@@ -5,6 +5,9 @@
 // Thread safe: any number of threads may call. One records at a time; a call that would record meanwhile runs the program itself, counted
 // under not_ready. Which version runs is a function of the arguments alone: versions are tried in the
 // order in which they were made, and a version's entry checks decide.
+//
+// A server decides with `on_miss` what becomes of calls that no version fits, hears of events through a listener, and takes versions from
+// a package (`restore`) or from a region with other weights (`take_over`).
 #pragma once
 
 #include <atomic>
@@ -18,6 +21,8 @@
 #include <vector>
 
 #include "escapement/export.h"
+#include "jit/run/object_code.h"
+#include "support/error.h"
 #include "support/options.h"
 #include "support/size_spec.h"
 #include "torch/flow.h"
@@ -35,6 +40,12 @@ struct InputSpec {
   bool parameter = false;
 };
 
+// Thrown where `on_miss` is refuse: the call fits no version. The text says what missed.
+class WouldCompile : public UserError {
+ public:
+  using UserError::UserError;
+};
+
 class ReplayRegion;
 
 class ESCAPEMENT_API Region : public Body {
@@ -46,15 +57,17 @@ class ESCAPEMENT_API Region : public Body {
   Region(std::string name, Forward forward, std::vector<InputSpec> inputs, Options options);
   ~Region() override;
 
-  // How a call was answered.
-  enum class Answer : uint8_t { served, recorded, eager, replayed };
-
   void set_location_hook(std::function<int()> hook, std::function<std::string(int)> text);
   // Asked after each recording, with the tensors that it found by itself: why it must not be kept, if so.
   using Accept = std::function<std::optional<Reason>(std::span<const at::Tensor> captured)>;
   void set_accept_hook(Accept accept) { accept_ = std::move(accept); }
   void call(const Values& arguments, Values& outputs) override { answer(arguments, outputs); }
-  Answer answer(const Values& arguments, Values& outputs);
+  // The same, and how the call was answered. `offers`: see Program::run; used by versions only.
+  struct Answer {
+    enum class How : uint8_t { version, recording, eager, replay } how = How::version;
+    Reason why = Reason::not_ready;            // eager only
+  };
+  Answer answer(const Values& arguments, Values& outputs, std::span<const at::Tensor> offers = {});
   // Calls that come after the recordings are used up, and fit no version, go on in replay mode (replay_mode/) instead of eagerly.
   void replay_after_budget();
   // As `call`, if a version fits; else nothing happens, but that outputs may have grown, and the answer is no.
@@ -63,25 +76,50 @@ class ESCAPEMENT_API Region : public Body {
   // What a program may look at without a guard: calls of one form go one way, until a size or a value is looked at.
   static std::string form_of(const Values& arguments);
   // The program itself, counted under `why`.
-  void run_eagerly(const Values& arguments, Values& outputs, Reason why);
+  Answer run_eagerly(const Values& arguments, Values& outputs, Reason why);
   // As the body of another program's higher-order operator.
   std::optional<BodyEffects> effects() const override;
   std::vector<std::vector<Dim>> output_sizes(DimTable& dims, std::span<const std::vector<Dim>> arguments) const override;
   std::string info() const;      // JSON: versions, kernels, calls, guards, symbols, timings, fallbacks
   std::vector<Escape> escapes() const;  // of all versions, in order
 
+  // --- for servers
+  enum class OnMiss : uint8_t { record, run_eagerly, refuse };
+  void on_miss(OnMiss what) { on_miss_.store(what, std::memory_order_relaxed); }
+  struct Event {
+    enum class Kind : uint8_t { recorded, compiled, not_compiled } kind;
+    double milliseconds = 0;
+    std::string text;
+  };
+  // Called on the thread where it happens, no lock held; must not throw. Set before the first call.
+  void set_listener(std::function<void(const Event&)> listener) { listener_ = std::move(listener); }
+  void keep_traces() { keep_traces_ = true; }  // before the first call: else `kept` is empty
+  // The generic trace of a version and what it is bound to.
+  struct Kept {
+    std::shared_ptr<const Trace> trace;
+    std::shared_ptr<const Compiled> compiled;
+    std::vector<at::Tensor> captured;
+  };
+  std::vector<Kept> kept() const;              // without versions that hold host objects or pinned numbers
+  size_t version_count() const { return versions_.load(std::memory_order_acquire)->size(); }
+  // A version from a recording made elsewhere. Throws InternalError or UserError where it is none; nothing has changed then.
+  void restore(Recording recording, const ObjectCode* objects);
+  // All versions of `other`, which is a region of the same program, each bound to what `replaced` gives for its captured tensors. To be
+  // called before the first call.
+  void take_over(const Region& other, const std::function<at::Tensor(const at::Tensor&)>& replaced);
+  void make_all_code() const;                  // every variant of every kernel, and the guards: nothing is left for the first need
+  struct Fit {
+    bool fits = false;
+    std::string miss;                          // of the newest version, if none fits
+    Program::Memory memory;
+  };
+  Fit fit(const Values& arguments) const;      // reads metadata only, no data
+
  private:
   struct Version;
   struct Build;
   class Turn;
   using Versions = std::vector<std::shared_ptr<const Version>>;
-
-  enum class Found : uint8_t { version, none, gradient };
-  Found run_version(std::span<const Argument> arguments, Values& outputs);
-  void note_miss(const Values& arguments);
-  std::shared_ptr<Turn> take_turn(const Values& arguments, Reason& refused);  // null: refused says why
-  Answer record(const Values& arguments, Values& outputs, std::shared_ptr<Turn> turn);
-  Recording run_recorded(const Values& arguments, Values& outputs);
   // Arguments by position that are numbers or truth values without a symbol: the trace holds what was seen.
   using Pinned = std::vector<std::pair<size_t, Argument>>;
   // Kinds of calls whose recording was refused: recording them again would end in the same way.
@@ -89,6 +127,18 @@ class ESCAPEMENT_API Region : public Body {
     Reason why;
     bool again = false;   // another one may end otherwise
   };
+
+  enum class Found : uint8_t { version, none, gradient };
+  Found run_version(std::span<const Argument> arguments, Values& outputs, std::span<const at::Tensor> offers = {});
+  Answer missed(const Values& arguments, Values& outputs);
+  [[noreturn]] void refuse(const Values& arguments) const;
+  ProgramOptions program_options() const;
+  std::shared_ptr<const Version> make_version(Recording recording, Pinned pinned, double record_milliseconds, const ObjectCode* objects);
+  void tell(Event::Kind kind, double milliseconds, std::string text) const;
+  void note_miss(const Values& arguments);
+  std::shared_ptr<Turn> take_turn(const Values& arguments, Reason& refused);  // null: refused says why
+  Answer record(const Values& arguments, Values& outputs, std::shared_ptr<Turn> turn);
+  Recording run_recorded(const Values& arguments, Values& outputs);
   void note_effects(const Recording& recording);
   void build(Recording recording, Pinned pinned, double record_milliseconds);
   static Pinned pinned_values(const Values& arguments);
@@ -97,7 +147,7 @@ class ESCAPEMENT_API Region : public Body {
   static bool pinned_hold(const Pinned& pinned, std::span<const Argument> arguments);
   void note_refusal(const std::string& form, const Recording& recording);
   void publish(std::shared_ptr<const Version> version);
-  void go_on_replaying(const Values& arguments, Values& outputs);
+  Answer go_on_replaying(const Values& arguments, Values& outputs);
   void note_failure(Reason why, const std::string& detail);
 
   const std::string name_;
@@ -107,7 +157,7 @@ class ESCAPEMENT_API Region : public Body {
   std::unique_ptr<ReplayRegion> replay_;
   std::function<int()> location_;
   std::function<std::string(int)> location_text_;
-  Accept accept_;
+  Answer go_on_replaying(const Values& arguments, Values& outputs);
 
   mutable std::mutex mutex_;
   std::atomic<const Versions*> versions_;             // the last of:

@@ -119,7 +119,7 @@ bool changes_outside(const LaunchPlan& plan, const Step& step) {
 }  // namespace
 
 void write_program(Json& json, const Program& program) {
-  const Compiled& compiled = program.compiled();
+  const Compiled& compiled = *program.compiled();
   write_kernels(json, compiled.plan);
   write_apart(json, compiled.plan);
   write_calls(json, compiled.plan);

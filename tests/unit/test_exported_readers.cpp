@@ -11,7 +11,9 @@
 
 #include "exported/exported_program.h"
 #include "exported/json_reader.h"
+#include "exported/safetensors.h"
 #include "exported/zip.h"
+#include "exported/zip_writer.h"
 #include "support/error.h"
 
 #include "fuzz/seeds.h"
@@ -295,6 +297,94 @@ TEST(ExportedWeights, ReadsTheirPlaceAndRefusesPickles) {
   EXPECT_EQ(weights.at("w").tensor.offset, 3);
   EXPECT_EQ(weights.at("w").tensor.strides, (std::vector<int64_t>{4, 1}));
   EXPECT_TRUE(contains(message_of([&] { read_weights(replaced(config, "\"use_pickle\": false", "\"use_pickle\": true")); }), "never opened"));
+}
+
+// --- safetensors and the zip writer
+
+std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text.data(), text.size())); }
+
+std::string safetensors_of(const std::string& header, const std::string& data) {
+  std::string text;
+  append(text, header.size(), 8);
+  return text + header + data;
+}
+
+TEST(SafeTensors, ReadsWhatItWrites) {
+  const std::vector<SafeTensor> tensors{{"a", "F32", {2, 3}, 0, 24}, {"b \"q\"", "BOOL", {}, 24, 25}, {"empty", "I64", {0, 4}, 25, 25}};
+  const std::string header = safetensors_header(tensors);
+  EXPECT_EQ(header.size() % 64, 0u);
+  const SafeTensors read = read_safetensors(bytes_of(header + std::string(25, 'x')));
+  EXPECT_EQ(read.data, header.size());
+  ASSERT_EQ(read.tensors.size(), 3u);
+  for (const SafeTensor& tensor : tensors) {
+    const SafeTensor* found = read.find(tensor.name);
+    ASSERT_NE(found, nullptr);
+    EXPECT_EQ(found->dtype, tensor.dtype);
+    EXPECT_EQ(found->shape, tensor.shape);
+    EXPECT_EQ(std::pair(found->begin, found->end), std::pair(tensor.begin, tensor.end));
+  }
+  EXPECT_EQ(read.find("c"), nullptr);
+}
+
+TEST(SafeTensors, RefusesWhatLies) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", "its shape and its bytes differ"},
+      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", "leaves a hole"},
+      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "overlaps"},
+      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "do not cover the data"},
+      {R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}})", "do not cover the data"},
+      {R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", "no tensor's"},
+      {R"({"a":{"dtype":"F32","shape":[4611686018427387904],"data_offsets":[0,4]}})", "no tensor's"},
+      {R"({"a":{"dtype":"F99","shape":[2],"data_offsets":[0,8]}})", "\"F99\" is unknown"},
+      {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[-8,0]}})", "negative"},
+      {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0]}})", "two offsets"},
+      {R"({"a":3})", ""}, {R"([])", ""}, {R"({)", ""}, {"", ""}};
+  for (const auto& [header, message] : cases) {
+    const std::string text = safetensors_of(header, "12345678");
+    const std::string said = message_of([&] { read_safetensors(bytes_of(text)); });
+    EXPECT_TRUE(said != "no error" && contains(said, message)) << header << ": " << said;
+  }
+  for (const std::string& text : {std::string(), std::string("1234567"), std::string("\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF{}", 10)})
+    EXPECT_NE(message_of([&] { read_safetensors(bytes_of(text)); }), "no error");
+}
+
+TEST(ZipWriter, WritesWhatTheReaderReads) {
+  const std::string path = std::filesystem::temp_directory_path() / ("escapement-zip-" + std::to_string(::getpid()));
+  const std::string big(100'000, 'z');
+  {
+    ZipWriter zip(path);
+    zip.add("first", "hello");
+    zip.add("empty", "");
+    const std::span<const std::byte> parts[] = {bytes_of(big), bytes_of("!")};
+    zip.add("folder/parts", parts);
+    EXPECT_FALSE(std::filesystem::exists(path));   // not before all is there
+    zip.finish();
+  }
+  const ZipFile read(path);
+  ASSERT_EQ(read.entries().size(), 3u);
+  for (const ZipFile::Entry& entry : read.entries()) EXPECT_EQ(entry.offset % ZipWriter::kAlignment, 0u) << entry.name;
+  EXPECT_EQ(read.read_text(*read.find("first"), 100), "hello");
+  EXPECT_EQ(read.read_text(*read.find("empty"), 100), "");
+  EXPECT_EQ(read.read_text(*read.find("folder/parts"), 200'000), big + "!");
+  const auto mapped = read.map(*read.find("folder/parts"));
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(mapped->bytes().data()), mapped->bytes().size()), big + "!");
+  mapped->bytes()[0] = std::byte{'y'};             // a copy of the page: the file stays as it is
+  EXPECT_EQ(read.read_text(*read.find("folder/parts"), 200'000), big + "!");
+  EXPECT_TRUE(read.map(*read.find("empty"))->bytes().empty());
+  std::filesystem::remove(path);
+}
+
+TEST(ZipWriter, LeavesNothingWhereItFails) {
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / ("escapement-zip-d" + std::to_string(::getpid()));
+  std::filesystem::create_directory(folder);
+  { ZipWriter(folder / "a").add("x", "y"); }       // not finished
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+  EXPECT_TRUE(contains(message_of([&] { ZipWriter(folder / "none" / "a"); }), "cannot be created"));
+  std::filesystem::create_directory(folder / "taken");
+  EXPECT_TRUE(contains(message_of([&] { ZipWriter(folder / "taken").finish(); }), "cannot be put in place"));
+  std::filesystem::remove(folder / "taken");
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+  std::filesystem::remove(folder);
 }
 
 }  // namespace

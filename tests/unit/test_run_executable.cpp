@@ -4,6 +4,7 @@
 #include <numeric>
 #include <random>
 
+#include "jit/run/call_control.h"
 #include "jit/run/context_pool.h"
 #include "run_support.h"
 
@@ -228,6 +229,7 @@ struct Born {
   std::unique_ptr<Executable> executable;
   Slot out_bytes = 0;
   std::vector<float> data;
+  std::function<void()> while_called = [] {};
 
   explicit Born(bool effect_before_check) {
     Source source;
@@ -261,6 +263,7 @@ struct Born {
     PlainHost host(builder.plan, context, *executable);
     host.bytes[3] = out_bytes;
     host.on_call = [&](uint32_t) {
+      while_called();
       data.assign(static_cast<size_t>(born), 0);
       std::iota(data.begin(), data.end(), 1.0f);
       context.bases[1] = data.data();
@@ -283,6 +286,65 @@ TEST(RunExecutable, BornSizesAreFreshAtEveryCall) {
     EXPECT_EQ(plan.run(*context, born, result), RunStatus::done);
     EXPECT_EQ(result, plan.data);
   }
+}
+
+TEST(RunExecutable, ACallIsStoppedBetweenStepsAsLongAsNothingHasHappened) {
+  std::atomic<bool> cancelled{false};
+  CallControl control;
+  control.cancelled = &cancelled;
+  std::vector<float> result;
+  for (const bool effect : {false, true}) {
+    Born plan(effect);
+    const auto context = plan.executable->new_context();
+    const ControlScope scope(&control);
+    cancelled = true;
+    EXPECT_THROW(plan.run(*context, 3, result), CallStopped);  // before the first step
+    EXPECT_TRUE(plan.data.empty());
+    cancelled = false;
+    plan.while_called = [&] { cancelled = true; };
+    if (effect) EXPECT_EQ(plan.run(*context, 3, result), RunStatus::done);
+    else EXPECT_THROW(plan.run(*context, 3, result), CallStopped);
+    plan.while_called = [] {};
+    cancelled = false;
+    EXPECT_EQ(plan.run(*context, 40, result), RunStatus::done);
+    EXPECT_EQ(result, plan.data);
+    EXPECT_EQ(current_control(), &control);
+  }
+  control.deadline = CallControl::Clock::now() - std::chrono::seconds(1);
+  const ControlScope scope(&control);
+  Born plan(false);
+  try {
+    plan.run(*plan.executable->new_context(), 3, result);
+    FAIL();
+  } catch (const CallStopped& stopped) {
+    EXPECT_EQ(stopped.why, CallStopped::Why::deadline);
+  }
+}
+
+// What an effect's step calls must not be stopped either: its caller has begun to change something.
+TEST(RunExecutable, NothingStopsWhatIsCalledAfterAnEffect) {
+  CallControl control;
+  const ControlScope scope(&control);
+  std::vector<float> result;
+  for (const bool effect : {false, true}) {
+    Born plan(effect);
+    const CallControl* seen = nullptr;
+    plan.while_called = [&] { seen = current_control(); };
+    plan.run(*plan.executable->new_context(), 3, result);
+    EXPECT_EQ(seen, effect ? nullptr : &control);
+    EXPECT_EQ(current_control(), &control);
+  }
+}
+
+TEST(RunExecutable, MeasuresWhatACallNeeds) {
+  const Chain chain;
+  for (const int64_t m : {0, 1, 7}) {
+    const Executable::Memory memory = chain.executable->measure(std::vector<int64_t>{m, 100});
+    EXPECT_TRUE(memory.complete);
+    EXPECT_EQ(memory.arena_bytes, (m * 400 + 63) / 64 * 64);
+    EXPECT_EQ(memory.table[chain.out_bytes], m * 400);
+  }
+  EXPECT_FALSE(Born(false).executable->measure(std::vector<int64_t>{9, 0}).complete);
 }
 
 TEST(RunExecutable, AFailingCheckSaysWhetherAnythingHappened) {

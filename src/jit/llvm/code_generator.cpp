@@ -2,6 +2,8 @@
 // module is verified. No middle-end passes: bodies are already vectorised and free of dead code, and LLVM's O2 pipeline would
 // double the compile time for nothing. Code for given sizes is the exception: there they unroll short rows.
 #include <llvm/IR/Verifier.h>
+#include <llvm/ADT/StringExtras.h>
+#include <llvm/Support/SHA256.h>
 #include <llvm/Support/raw_ostream.h>
 
 #include <pthread.h>
@@ -69,6 +71,11 @@ OwnedModule new_module(Jit& jit) {
   return result;
 }
 
+std::string sha256(std::string_view text) {
+  const auto* data = reinterpret_cast<const uint8_t*>(text.data());
+  return llvm::toHex(llvm::SHA256::hash(llvm::ArrayRef<uint8_t>(data, text.size())), /*LowerCase=*/true);
+}
+
 constexpr const char* kGuards = "guards";
 
 OwnedModule build(Jit& jit, const GuardProgram& program) {
@@ -128,6 +135,23 @@ class Generator final : public CodeGenerator {
     return std::make_unique<LinkedCode>(jit_.add(std::move(modules), names), names);
   }
 
+  void make_object(const KernelSource& source, ObjectCode& into) override {
+    const std::shared_lock lock(inside());
+    const OwnedModule module = build(jit_, {source}, 0, 1);
+    const std::string key = key_of(*module.module);
+    if (into.contains(key)) return;
+    std::string bytes = jit_.object(*module.module);
+    std::string digest = sha256(bytes);
+    into.emplace(key, ObjectBytes{std::move(digest), std::move(bytes)});
+  }
+
+  std::unique_ptr<CodeModule> link(const KernelSource& source, const ObjectCode& objects) override {
+    const std::shared_lock lock(inside());
+    const auto found = objects.find(key_of(*build(jit_, {source}, 0, 1).module));
+    if (found == objects.end() || sha256(found->second.bytes) != found->second.digest) return nullptr;
+    return std::make_unique<LinkedCode>(jit_.link(found->second.bytes, {source.name}), std::vector{source.name});
+  }
+
   std::string ir_text(const std::vector<KernelSource>& sources) override {
     return text_of(*build(jit_, sources, 0, sources.size()).module);
   }
@@ -145,6 +169,8 @@ class Generator final : public CodeGenerator {
   std::string ir_text(const GuardProgram& program) override { return text_of(*build(jit_, program).module); }
 
  private:
+  std::string key_of(const llvm::Module& module) const { return sha256(jit_.settings() + text_of(module)); }
+
   Jit& jit_ = Jit::instance();
 };
 

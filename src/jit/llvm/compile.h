@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "jit/run/object_code.h"
 #include "jit/run/guard_code.h"
 #include "jit/run/kernel_code.h"
 #include "kernels/loops.h"
@@ -38,6 +39,10 @@ class CodeGenerator {
   static CodeGenerator& instance();                          // created at first use; thread safe
   virtual ~CodeGenerator() = default;
   virtual std::unique_ptr<CodeModule> compile(const std::vector<KernelSource>& sources) = 0;  // throws InternalError
+  // A kernel's code as bytes, added under its key; throws InternalError. And the code of such bytes: null where there are none under the
+  // kernel's key, or where they are not those that were made.
+  virtual void make_object(const KernelSource& source, ObjectCode& into) = 0;
+  virtual std::unique_ptr<CodeModule> link(const KernelSource& source, const ObjectCode& objects) = 0;
   virtual std::string ir_text(const std::vector<KernelSource>& sources) = 0;                  // verified LLVM IR, for tests and dumps
   virtual const TargetInfo& target() const = 0;
   virtual GuardCode compile_guards(const GuardProgram& program) = 0;                          // throws InternalError

@@ -10,6 +10,7 @@
 #include <llvm/ExecutionEngine/Orc/AbsoluteSymbols.h>
 #include <llvm/ExecutionEngine/Orc/CompileUtils.h>
 #include <llvm/ExecutionEngine/Orc/LLJIT.h>
+#include <llvm/Config/llvm-config.h>
 #include <llvm/ExecutionEngine/Orc/ObjectLinkingLayer.h>
 #include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/CommandLine.h>
@@ -237,16 +238,33 @@ class OrcJit final : public Jit {
 
   void optimise(llvm::Module& module) override { compiler_.optimise(module); }
 
+  std::string object(llvm::Module& module) override { return compiler_.compile(module)->getBuffer().str(); }
+
+  std::string settings() const override {
+    return std::string(LLVM_VERSION_STRING) + "\n" + triple().str() + "\n" + target_.cpu + "\n" + target_.features +
+           "\npic small default no-lsr\n";
+  }
+
+  std::unique_ptr<CompiledModules> link(const std::string& object, const std::vector<std::string>& names) override {
+    std::vector<Object> objects;
+    objects.push_back(llvm::MemoryBuffer::getMemBufferCopy(object, "package"));
+    return link_all(std::move(objects), names);
+  }
+
   std::unique_ptr<CompiledModules> add(std::vector<OwnedModule> modules, const std::vector<std::string>& names) override {
+    return link_all(compiler_.compile_all(modules), names);
+  }
+
+ private:
+  std::unique_ptr<CompiledModules> link_all(std::vector<Object> objects, const std::vector<std::string>& names) {
     orc::JITDylib& dylib = take(jit_->createJITDylib("kernels" + std::to_string(next_++)));
     dylib.addToLinkOrder(*runtime_);
     auto result = std::make_unique<Modules>(*jit_, dylib);
-    for (Object& object : compiler_.compile_all(modules)) check(jit_->addObjectFile(dylib, std::move(object)));
+    for (Object& object : objects) check(jit_->addObjectFile(dylib, std::move(object)));
     result->addresses(names);  // links now, and throws here if it fails
     return result;
   }
 
- private:
   explicit OrcJit(const orc::JITTargetMachineBuilder& machine)
       : target_(describe(machine)), compiler_(machine), jit_(create_jit(machine)), runtime_(&take_runtime()) {}
 

@@ -42,6 +42,10 @@ class Jit {
   virtual const llvm::Triple& triple() const = 0;
   // LLVM's O2 pipeline, which calls no library function that the module does not.
   virtual void optimise(llvm::Module& module) = 0;
+  // An object file of a module, and what besides the module it depends on, as text; linked objects become code.
+  virtual std::string object(llvm::Module& module) = 0;
+  virtual std::string settings() const = 0;
+  virtual std::unique_ptr<CompiledModules> link(const std::string& object, const std::vector<std::string>& names) = 0;
   // Compiles all modules (each on its own thread if there are several) and returns when `names` have addresses.
   virtual std::unique_ptr<CompiledModules> add(std::vector<OwnedModule> modules, const std::vector<std::string>& names) = 0;
 };

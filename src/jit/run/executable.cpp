@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "guards/check.h"
+#include "jit/run/call_control.h"
 #include "jit/run/plan_compiler.h"
 #include "support/error.h"
 #include "support/events.h"
@@ -95,6 +96,20 @@ void Executable::note_threads(Context& context) const {
   for (uint64_t& epoch : context.epochs) ++epoch;
 }
 
+Executable::Memory Executable::measure(std::span<const int64_t> symbols) const {
+  Memory memory;
+  memory.table.resize(shapes_.table_size());
+  shapes_.initialise(memory.table);
+  for (const uint32_t symbol : entry_symbols_) memory.table[symbol] = symbols[symbol];
+  shapes_.evaluate(0, memory.table);
+  std::vector<size_t> sizes(slot_count_, 0);
+  for (const TemporaryCode& t : early_)
+    sizes[t.slot] = std::max(sizes[t.slot], static_cast<size_t>(std::max<int64_t>(memory.table[t.bytes], 0)));
+  for (const size_t size : sizes) memory.arena_bytes += static_cast<int64_t>(round_up(size, Arena::kAlignment));
+  memory.complete = late_.empty() && born_.empty();
+  return memory;
+}
+
 // Offsets of the slots whose sizes are known; the slot's size is that of its largest buffer.
 void Executable::place_temporaries(Context& context) const {
   std::vector<size_t> sizes(slot_count_, 0);
@@ -158,12 +173,14 @@ int64_t Executable::launch(Context& context, uint32_t index) const {
 RunResult Executable::run(Context& context, Host& host) const {
   refresh(context);
   note_threads(context);
+  ControlledRun control;
   bool dirty = false;
   const auto failed = [&](uint32_t step) {
     return RunResult{dirty ? RunStatus::check_failed_dirty : RunStatus::check_failed_clean, step};
   };
   for (uint32_t step = 0; step < steps_.size(); ++step) {
     const StepCode& code = steps_[step];
+    control.step(code.dirties);
     if (code.allocate_begin != code.allocate_end) allocate(context, host, code);
     dirty |= code.dirties;
     switch (code.kind) {

@@ -93,6 +93,13 @@ class Executable {
   // --- afterwards
   std::unique_ptr<Context> new_context() const;
   RunResult run(Context& context, Host& host) const;
+  // What a call with these entry symbols needs, without running it.
+  struct Memory {
+    int64_t arena_bytes = 0;                       // temporaries; without those whose size appears at run time
+    bool complete = true;                          // there are none such
+    std::vector<int64_t> table;                    // sizes known at entry
+  };
+  Memory measure(std::span<const int64_t> symbols) const;
   const ShapeProgram& shapes() const { return shapes_; }
   std::span<const uint32_t> entry_symbols() const { return entry_symbols_; }
   uint32_t level_before(uint32_t step) const;      // the highest level whose symbols are known when a step starts

@@ -32,6 +32,7 @@ class KernelCode {
   virtual const LoopNest& nest() const = 0;
   virtual bool has(Variant variant) const = 0;             // partial and finish exist for some nests only
   virtual KernelFunction function(Variant variant) = 0;    // compiles at first call; thread safe; null: use `run`
+  virtual bool is_made(Variant) const { return false; }    // whether `function` has been asked for it
   virtual void run(Variant variant, const KernelArgs& args, int64_t outer_begin, int64_t outer_end, int64_t inner_begin,
                    int64_t inner_end) = 0;
   // Code for exactly these sizes, which gives the same bits faster; null if there is none. `launches`: so many more had these sizes.

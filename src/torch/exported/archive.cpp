@@ -19,6 +19,11 @@ constexpr uint64_t kMaxJson = uint64_t{256} << 20;
 constexpr int64_t kStrided = 7;
 constexpr std::string_view kOwn = "escapement: ";   // how an error begins that names the file
 
+bool lie_alike(const at::Tensor& a, const at::Tensor& b) {
+  return a.dtype() == b.dtype() && a.sizes() == b.sizes() && a.strides() == b.strides() &&
+      a.storage_offset() == b.storage_offset();
+}
+
 // The number of elements from the start of the storage to the last one touched, plus one.
 int64_t extent(const ExportedTensor& meta, const std::vector<int64_t>& sizes) {
   int64_t last = meta.offset;
@@ -47,6 +52,8 @@ std::vector<int64_t> plain_sizes(const ExportedTensor& meta) {
   return sizes;
 }
 
+}  // namespace
+
 at::Tensor tensor_on(const at::Tensor& data, const ExportedTensor& meta) {
   const c10::ScalarType dtype = dtype_from_schema(meta.dtype);
   if (meta.layout != kStrided || meta.strides.size() != meta.sizes.size())
@@ -62,13 +69,6 @@ at::Tensor tensor_on(const at::Tensor& data, const ExportedTensor& meta) {
     throw UserError("it reaches beyond its data (" + std::to_string(data.nbytes()) + " bytes)");
   return new_view(data, sizes, meta.strides, meta.offset, c10::scalarTypeToTypeMeta(dtype));
 }
-
-bool lie_alike(const at::Tensor& a, const at::Tensor& b) {
-  return a.dtype() == b.dtype() && a.sizes() == b.sizes() && a.strides() == b.strides() &&
-      a.storage_offset() == b.storage_offset();
-}
-
-}  // namespace
 
 template <class Read>
 auto ExportArchive::reading(const std::string& name, Read read) const {
@@ -91,7 +91,8 @@ ExportArchive::ExportArchive(const std::string& path) : zip_(path) {
   expect_text("archive_version", "0");
   expect_text("byteorder", "little");
   const std::string model = find_model(), json = "models/" + model + ".json";
-  program_ = reading(json, [&] { return read_program(read_json(json)); });
+  json_ = read_json(json);
+  program_ = reading(json, [&] { return read_program(json_); });
   weights_ = read_config("data/weights/" + model + "_weights_config.json");
   constants_ = read_config("data/constants/" + model + "_constants_config.json");
 }

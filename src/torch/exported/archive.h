@@ -18,6 +18,7 @@ class ExportArchive {
   explicit ExportArchive(const std::string& path);
 
   const ExportedProgram& program() const { return program_; }
+  const std::string& json() const { return json_; }         // that the program was read from
   // One tensor for each input that is not the user's, in order, without gradients. Weights that share an entry share memory.
   std::vector<at::Tensor> weights() const;
 
@@ -42,8 +43,12 @@ class ExportArchive {
 
   ZipFile zip_;
   std::string root_;       // "model/"
+  std::string json_;
   ExportedProgram program_;
   Weights weights_, constants_;
 };
+
+// The tensor that `meta` describes, in the storage of `data`, checked to lie inside. UserError.
+at::Tensor tensor_on(const at::Tensor& data, const ExportedTensor& meta);
 
 }  // namespace escapement

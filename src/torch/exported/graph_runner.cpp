@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "support/error.h"
+#include "jit/run/call_control.h"
 #include "support/text.h"
 #include "torch/exported/steps.h"
 
@@ -46,6 +47,15 @@ GraphRunner::GraphRunner(const ExportedProgram& program, std::vector<at::Tensor>
 }
 
 GraphRunner::~GraphRunner() = default;
+GraphRunner::GraphRunner(GraphRunner&&) noexcept = default;
+GraphRunner::GraphRunner(const GraphRunner&) = default;
+
+GraphRunner GraphRunner::with_weights(std::vector<at::Tensor> weights) const {
+  ESCAPEMENT_CHECK(weights.size() == weights_.size(), "one tensor per weight");
+  GraphRunner other(*this);
+  other.weights_ = std::move(weights);
+  return other;
+}
 
 void GraphRunner::place_inputs(const ExportedProgram& program) {
   for (const ExportedInput& input : program.inputs)
@@ -74,7 +84,9 @@ void GraphRunner::run(const Values& arguments, Values& results) const {
   Values values(slots_);
   for (size_t i = 0; i < arguments.size(); ++i) values[argument_slots_[i]] = arguments[i];
   for (size_t i = 0; i < weights_.size(); ++i) values[weight_slots_[i]] = weights_[i];
+  ControlledRun control;
   for (const auto& step : steps_) {
+    control.step(step->effect);
     try {
       step->run(values);
     } catch (const UserError& error) {
@@ -82,6 +94,7 @@ void GraphRunner::run(const Values& arguments, Values& results) const {
     }
     for (const uint32_t slot : step->frees) values[slot] = c10::IValue();
   }
+  control.step(true);
   write_back(values);
   for (const ExportedOutput& output : outputs_) {
     if (!output.is_write) results.push_back(result_of(output.value, values));

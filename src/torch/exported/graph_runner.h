@@ -22,6 +22,9 @@ class GraphRunner {
   // `weights`: the tensor of each input that is not the user's, in the order of the program's inputs.
   GraphRunner(const ExportedProgram& program, std::vector<at::Tensor> weights);
   ~GraphRunner();
+  GraphRunner(GraphRunner&&) noexcept;
+  GraphRunner with_weights(std::vector<at::Tensor> weights) const;   // the same program on other tensors
+  const std::vector<at::Tensor>& weights() const { return weights_; }
 
   // `arguments`: the user's inputs, in order. Appends the program's results.
   void run(const Values& arguments, Values& results) const;
@@ -29,11 +32,12 @@ class GraphRunner {
   struct Step;     // one node
 
  private:
+  GraphRunner(const GraphRunner&);
   void place_inputs(const ExportedProgram& program);
   void plan_frees(const ExportedProgram& program);
   void write_back(Values& values) const;
 
-  std::vector<std::unique_ptr<Step>> steps_;
+  std::vector<std::shared_ptr<Step>> steps_;   // never changed once made: runners share them
   std::vector<ExportedOutput> outputs_;
   std::vector<uint32_t> argument_slots_, weight_slots_;
   std::vector<at::Tensor> weights_;

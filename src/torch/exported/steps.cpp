@@ -2,6 +2,7 @@
 #include "torch/exported/steps.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/enum_tag.h>
 
 #include <algorithm>
 #include <optional>
@@ -61,6 +62,7 @@ class Call final : public Step {
     }
     for (const c10::Argument& formal : schema.arguments()) arguments_.push_back(plan(node, formal));
     check_outputs(schema);
+    effect = schema.is_mutable() || op_.hasTag(at::Tag::nondeterministic_seeded);
   }
 
   void run(Values& values) const override {

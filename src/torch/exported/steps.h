@@ -17,6 +17,7 @@ struct GraphRunner::Step {
 
   std::string name, target;
   std::vector<ExportedValue> outputs;
+  bool effect = false;             // writes an argument, or draws random numbers
   std::vector<uint32_t> frees;     // slots whose value nobody needs after this step
 };
 

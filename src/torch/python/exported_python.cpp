@@ -34,7 +34,11 @@ nb::tuple call_module(const Module& module, const nb::args& args) {
   });
 }
 
-Module* load_module(const std::string& path, const nb::dict& options) {
+void save_module(const Module& module, const std::string& path) {
+  translated([&] { return module.save(path), true; });
+}
+
+Module* load_from_python(const std::string& path, const nb::dict& options) {
   return translated([&] {
     OptionList list;
     for (const auto& [name, value] : options)
@@ -49,8 +53,10 @@ void add_exported_type(nb::module_& module) {
   nb::class_<Module>(module, "ExportedModule")
       .def("__call__", &call_module)
       .def("explain", &Module::explain)
+      .def("save", &save_module)
+      .def("close", &Module::close)
       .def_prop_ro("input_names", &Module::input_names);
-  module.def("load_exported", &load_module, nb::arg("path"), nb::arg("options") = nb::dict(), nb::rv_policy::take_ownership);
+  module.def("load_exported", &load_from_python, nb::arg("path"), nb::arg("options") = nb::dict(), nb::rv_policy::take_ownership);
 }
 
 }  // namespace escapement

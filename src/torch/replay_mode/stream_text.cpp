@@ -70,7 +70,7 @@ std::string launch_lines(const SegmentLaunch& launch, const std::string& indent)
   if (launch.failed()) return head + std::string(reason_name(*launch.failed())) + "\n";
   std::string lines;
   for (const SegmentLaunch::Ready* ready = launch.first(); ready != nullptr; ready = ready->next.load()) {
-    lines += head + results_text(ready->results) + " by " + std::to_string(ready->program.compiled().plan.kernels.size()) +
+    lines += head + results_text(ready->results) + " by " + std::to_string(ready->program.compiled()->plan.kernels.size()) +
              " kernels, " + std::to_string(ready->hits.load()) + " times\n";
   }
   return lines.empty() ? head + "recorded\n" : lines;

@@ -1,0 +1,140 @@
+// Sessions: the memory of results used again, and what may stop a call (include/escapement/serving.h).
+#include <algorithm>
+
+#include "support/error.h"
+#include "torch/serving/module_impl.h"
+
+namespace escapement {
+
+struct Session::Impl {
+  explicit Impl(Module given) : module(std::move(given)) {}
+
+  Module module;
+  std::atomic<bool> cancelled{false};
+  std::chrono::nanoseconds timeout{0};
+  Clock::time_point deadline = Clock::time_point::max();
+  std::vector<c10::IValue> inputs, outputs;  // of tensor runs; of the last run
+  std::vector<at::Tensor> offers;
+
+  CallControl control() const {
+    CallControl control{&cancelled, deadline};
+    if (timeout.count() > 0) control.deadline = std::min(control.deadline, Clock::now() + timeout);
+    return control;
+  }
+
+  // The last results, where nobody else holds them or their memory.
+  void offer_outputs() {
+    offers.clear();
+    for (c10::IValue& output : outputs) {
+      offers.emplace_back();
+      if (!output.isTensor()) continue;
+      at::Tensor tensor = std::move(output).toTensor();
+      if (tensor.defined() && tensor.use_count() == 1 && tensor.storage().use_count() == 1)
+        offers.back() = std::move(tensor);
+    }
+  }
+};
+
+namespace {
+
+// An output that the plan may write at once: whatever else the call reads or writes lies elsewhere.
+bool may_offer(const at::Tensor& output, const std::vector<c10::IValue>& inputs, const std::vector<at::Tensor>& outputs,
+               const ModuleState& state) {
+  for (const c10::IValue& input : inputs) {
+    if (input.isTensor() && may_overlap(input.toTensor(), output)) return false;
+  }
+  const auto same = [&](const at::Tensor& other) { return may_overlap(other, output); };
+  return std::count_if(outputs.begin(), outputs.end(), same) <= 1 && !state.is_weight_memory(output);
+}
+
+void check_outputs(const std::vector<at::Tensor>& outputs, const std::vector<c10::IValue>& results) {
+  if (outputs.size() != results.size())
+    throw UserError("escapement: the program has " + std::to_string(results.size()) + " results, and " +
+                    std::to_string(outputs.size()) + " outputs are given");
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!results[i].isTensor()) throw UserError("escapement: result " + std::to_string(i) + " is no tensor: call run");
+    const at::Tensor& result = results[i].toTensor();
+    if (outputs[i].scalar_type() != result.scalar_type() || outputs[i].sizes() != result.sizes())
+      throw UserError("escapement: output " + std::to_string(i) + " is " + dtype_name(outputs[i].scalar_type()) +
+                      c10::str(outputs[i].sizes()) + ", and the result is " + dtype_name(result.scalar_type()) +
+                      c10::str(result.sizes()));
+  }
+}
+
+// What is not in its place yet. A result that lies in memory of another output is taken out of there before any is written.
+void copy_into(const std::vector<at::Tensor>& outputs, std::vector<c10::IValue>& results) {
+  const auto in_place = [&](size_t i) { return results[i].toTensor().is_same(outputs[i]); };
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const auto hit = [&](const at::Tensor& output) { return may_overlap(output, results[i].toTensor()); };
+    if (!in_place(i) && std::any_of(outputs.begin(), outputs.end(), hit)) results[i] = results[i].toTensor().clone();
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!in_place(i)) outputs[i].copy_(results[i].toTensor());
+  }
+}
+
+void check_given(const std::vector<at::Tensor>& outputs) {
+  for (const at::Tensor& output : outputs) {
+    if (!output.defined() || !output.device().is_cpu() || output.layout() != c10::kStrided)
+      throw UserError("escapement: an output is no strided tensor on the CPU");
+  }
+}
+
+}  // namespace
+
+Session::Session(Module module) : impl_(std::make_unique<Impl>(std::move(module))) {}
+Session::~Session() = default;
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+
+const std::vector<c10::IValue>& Session::run(const std::vector<c10::IValue>& inputs) {
+  return serving(impl_->module.name(), [&]() -> const std::vector<c10::IValue>& {
+    impl_->offer_outputs();
+    const CallControl control = impl_->control();
+    impl_->module.impl_->call(inputs, impl_->outputs, impl_->offers, &control);
+    impl_->offers.clear();
+    return impl_->outputs;
+  });
+}
+
+const std::vector<c10::IValue>& Session::run(const std::vector<at::Tensor>& inputs) {
+  impl_->inputs.assign(inputs.begin(), inputs.end());
+  struct Clear {
+    std::vector<c10::IValue>& values;
+    ~Clear() { values.clear(); }
+  } const clear{impl_->inputs};
+  return run(impl_->inputs);
+}
+
+void Session::run_into(const std::vector<c10::IValue>& inputs, const std::vector<at::Tensor>& outputs) {
+  serving(impl_->module.name(), [&] {
+    check_given(outputs);
+    std::vector<at::Tensor> offers(outputs.size());
+    {
+      const auto state = impl_->module.impl_->gate.enter();
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        if (may_offer(outputs[i], inputs, outputs, *state)) offers[i] = outputs[i];
+      }
+    }
+    const CallControl control = impl_->control();
+    std::vector<c10::IValue> results;
+    impl_->module.impl_->call(inputs, results, offers, &control);
+    check_outputs(outputs, results);
+    copy_into(outputs, results);
+  });
+}
+
+void Session::set_timeout(std::chrono::nanoseconds per_run) {
+  impl_->timeout = per_run;
+}
+void Session::set_deadline(Clock::time_point deadline) {
+  impl_->deadline = deadline;
+}
+void Session::cancel() {
+  impl_->cancelled.store(true, std::memory_order_relaxed);
+}
+void Session::reset() {
+  impl_->cancelled.store(false, std::memory_order_relaxed);
+}
+
+}  // namespace escapement
