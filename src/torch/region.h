@@ -157,7 +157,10 @@ class ESCAPEMENT_API Region : public Body {
   std::unique_ptr<ReplayRegion> replay_;
   std::function<int()> location_;
   std::function<std::string(int)> location_text_;
-  Answer go_on_replaying(const Values& arguments, Values& outputs);
+  Accept accept_;
+  std::function<void(const Event&)> listener_;
+  bool keep_traces_ = false;
+  std::atomic<OnMiss> on_miss_{OnMiss::record};
 
   mutable std::mutex mutex_;
   std::atomic<const Versions*> versions_;             // the last of:

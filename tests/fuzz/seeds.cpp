@@ -7,6 +7,7 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "exported/safetensors.h"
 #include "unit/zip_maker.h"
 
 namespace escapement {
@@ -47,6 +48,11 @@ std::vector<std::string> json_seeds() {
 std::vector<std::string> program_seeds() { return {seed_file("small_program.json"), seed_file("program.json")}; }
 
 std::vector<std::string> weights_seeds() { return {seed_file("weights.json")}; }
+
+std::vector<std::string> safetensors_seeds() {
+  const std::vector<SafeTensor> tensors{{"a", "F32", {2, 3}, 0, 24}, {"b", "U8", {1}, 24, 25}, {"c", "I64", {0, 7}, 25, 25}};
+  return {safetensors_header(tensors) + std::string(25, 'x'), safetensors_header({})};
+}
 
 std::vector<std::string> size_seeds() {
   return {"Symbol('s0', positive=True, integer=True)", "Add(Mul(Integer(2), Symbol('s0', integer=True)), Integer(-1))",

@@ -12,6 +12,7 @@
 
 #include "exported/exported_program.h"
 #include "exported/json_reader.h"
+#include "exported/safetensors.h"
 #include "exported/size_contract.h"
 #include "exported/zip.h"
 #include "seeds.h"
@@ -93,6 +94,14 @@ void read_weight_table(std::string_view bytes) {
   run_reader([&] { read_weights(bytes); });
 }
 
+void read_tensors(std::string_view bytes) {
+  run_reader([&] {
+    const SafeTensors found = read_safetensors(std::as_bytes(std::span(bytes.data(), bytes.size())));
+    for (const SafeTensor& tensor : found.tensors)
+      require(tensor.begin <= tensor.end && tensor.end <= bytes.size() - found.data, "a tensor outside the file");
+  });
+}
+
 void read_size(std::string_view bytes) {
   run_reader([&] {
     SizeSymbols symbols;
@@ -121,6 +130,7 @@ const std::array kTargets{
     FuzzTarget{"json", read_json, json_seeds},
     FuzzTarget{"program", read_graph, program_seeds},
     FuzzTarget{"weights", read_weight_table, weights_seeds},
+    FuzzTarget{"safetensors", read_tensors, safetensors_seeds},
     FuzzTarget{"size", read_size, size_seeds},
     FuzzTarget{"trace", read_trace, trace_seeds},
 };
