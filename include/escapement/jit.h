@@ -128,9 +128,9 @@ void take_apart(Leaves& leaves, const T& value) {
   if constexpr (std::same_as<T, at::Tensor>) {
     leaves.tensor(value);
   } else if constexpr (std::same_as<T, c10::SymInt>) {
-    leaves.integer(value.guard_int(__FILE__, __LINE__));
+    leaves.integer(value.is_heap_allocated() && recording_here() ? 0 : value.guard_int(__FILE__, __LINE__));
   } else if constexpr (std::same_as<T, c10::SymFloat>) {
-    leaves.run_time_real(value.guard_float(__FILE__, __LINE__));
+    leaves.run_time_real(value.is_symbolic() && recording_here() ? 0 : value.guard_float(__FILE__, __LINE__));
   } else if constexpr (std::same_as<T, bool>) {
     leaves.bits(value, 1);
   } else if constexpr (Whole<T>) {

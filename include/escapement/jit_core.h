@@ -88,6 +88,9 @@ class LeafReader {
   Values::const_iterator next_;
 };
 
+// Whether this thread records a function: what it calls is a part of that, and its symbols must not be looked at.
+ESCAPEMENT_API bool recording_here();
+
 // The number itself: of a symbol, that pins it, and the report names the remedy.
 ESCAPEMENT_API int64_t pinned_integer(const c10::IValue& value);
 ESCAPEMENT_API c10::SymFloat read_real(const c10::IValue& value);

@@ -125,6 +125,8 @@ void Leaves::run_time_real(double value) {
   arguments_.push_back({&owned_.front(), 0, false, Argument::Kind::plain});
 }
 
+bool recording_here() { return c10::impl::tls_is_dispatch_key_included(kRecorderKey); }
+
 int64_t pinned_integer(const c10::IValue& value) {
   if (!value.isSymInt()) return value.toInt();
   return value.toSymInt().guard_int("an int64_t argument; a c10::SymInt stays symbolic", 0);

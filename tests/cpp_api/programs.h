@@ -55,7 +55,6 @@ struct Program {
   std::function<Flat(const Flat&)> eager;
   std::function<Compiled(const escapement::OptionList&)> compile;
   const char* file = "";
-  bool gradients = false;                     // with grad mode on
   double tolerance = 1e-5;
 };
 

@@ -89,10 +89,10 @@ Tensor symbolic_integer(Tensor x, c10::SymInt n) { return at::zeros_symint({n, 2
 PROGRAM(symbolic_integer, 1, matrix, symbolic_integer, f(in[0], c10::SymInt(in[0].size(0) + 3)));
 
 Tensor plain_integer(Tensor x, int64_t n) { return x * n + n; }
-PROGRAM(plain_integer, 1, matrix, plain_integer, f(in[0], 3));
+PROGRAM(plain_integer, 1, matrix, plain_integer, f(in[0], MARK(int64_t{3})));
 
 Tensor changing_integer(Tensor x, int64_t n) { return x * n; }
-PROGRAM(changing_integer, 3, matrix, changing_integer, f(in[0], in[0].size(0)));
+PROGRAM(changing_integer, 3, matrix, changing_integer, f(in[0], MARK(in[0].size(0))));
 
 Tensor constant_double(Tensor x, double scale, float offset) { return x * scale + offset; }
 PROGRAM(constant_double, 1, matrix, constant_double, f(in[0], 0.25, 1.5f));
@@ -101,6 +101,7 @@ Tensor run_time_double(Tensor x, c10::SymFloat scale) { return x * at::Scalar(sc
 PROGRAM(run_time_double, 1, matrix, run_time_double, f(in[0], c10::SymFloat(0.5 * static_cast<double>(in[0].size(0)))));
 
 Tensor truth_values(Tensor x, bool twice, bool negative) {
+  x = at::relu(x);
   if (twice) x = x * 2;
   return negative ? -x : x;
 }

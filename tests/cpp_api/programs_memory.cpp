@@ -99,12 +99,12 @@ PROGRAM(undefined_tensor, 1, matrix, undefined_tensor, f(in[0], Tensor()));
 
 Tensor scaled_sum(Tensor x, Tensor y) { return (x * 2 + y).sum(1); }
 Flat transposed(Shape s) { return {at::randn({s.columns, s.rows}).t(), at::randn({s.columns, s.rows}).t()}; }
-PROGRAM(non_contiguous_arguments, 3, transposed, scaled_sum, f(in[0], in[1]));
+PROGRAM(non_contiguous_arguments, 1, transposed, scaled_sum, f(in[0], in[1]));
 
 Flat every_other_column(Shape s) {
   return {at::randn({s.rows, 2 * s.columns}).slice(1, 0, 2 * s.columns, 2), at::randn({s.rows, s.columns})};
 }
-PROGRAM(strided_arguments, 3, every_other_column, scaled_sum, f(in[0], in[1]));
+PROGRAM(strided_arguments, 2, every_other_column, scaled_sum, f(in[0], in[1]));
 
 Tensor add_to_first(Tensor x, Tensor y) { return x.add_(y).clone(); }
 PROGRAM(one_tensor_twice, 1, matrix, add_to_first, f(in[0], in[0]));

@@ -76,7 +76,8 @@ std::string symbol_at(const void* address) {
                                                                                   : std::string();
   char offset[32];
   std::snprintf(offset, sizeof offset, "+0x%tx", distance(info.dli_sname ? info.dli_saddr : info.dli_fbase));
-  return (function.empty() ? file + offset : info.dli_sname ? function + offset + " in " + file : function + " in " + file);
+  if (function.empty()) return file + offset;
+  return info.dli_sname ? function + offset + " in " + file : function + " in " + file + offset;
 }
 
 }  // namespace escapement
