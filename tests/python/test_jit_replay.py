@@ -316,11 +316,19 @@ def test_bad_arguments_and_options():
 
 
 GOLDEN = """\
-replay of test_the_tree_as_text.<locals>.body: 4 calls, 4 recordings
-  v0 = aten::mul.Tensor(x0, 2)
-  v1 = aten::sum(v0)
-  launch of 2 operators: v0, v1 by 1 kernels, 1 times
+replay of test_the_tree_as_text.<locals>.body: 4 calls, 3 recordings
   branch 1:
+    v0 = aten::mul.Tensor(x0, 2)
+    v1 = aten::sum(v0)
+    v2 = aten::gt.Scalar(v1, 0)
+    launch of 3 operators: v0, v2 by 1 kernels, 3 times
+  branch 2:
+    v0 = aten::exp(x0)
+    v1 = aten::add.Tensor(v0, 1, 1)
+    launch of 2 operators: v1 by 1 kernels, 1 times
+  branch 3:
+    v0 = aten::relu(x0)
+    launch of 1 operators: v0 by 1 kernels, 1 times
 """
 
 

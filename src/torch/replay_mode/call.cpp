@@ -147,7 +147,7 @@ void ReplayCall::slow_op(const c10::OperatorHandle& op, Stack& stack) {
     const Lock lock(*this);
     adopt_state();
   }
-  if (mode_active() || gradient || !plain) return run_at_once(op, plan, stack);
+  if (mode_active() || gradient || !plain || plan.host_result) return run_at_once(op, plan, stack);
   const auto excluded = c10::impl::tls_local_dispatch_key_set().excluded_;
   if (plan.autocast && !autocast_is_off(excluded) && at::autocast::is_autocast_enabled(at::kCPU)) {
     return op.callBoxedForDispatchKey(c10::DispatchKey::AutocastCPU, stack);
@@ -162,7 +162,7 @@ void ReplayCall::run_at_once(const c10::OperatorHandle& op, const OpPlan& plan, 
   for (const c10::IValue& v : arguments_on(stack, op))
     each_tensor_of(v, [&](const at::Tensor& t) { ends = ends || (t.defined() && is_of_segment(t)); });
   if (ends) end_segment();
-  if (plan.base != "_local_scalar_dense") tree_.note(Reason::ran_at_once, plan.name);
+  if (!plan.host_result) tree_.note(Reason::ran_at_once, plan.name);
   run_unseen(op, stack);
 }
 
@@ -180,6 +180,7 @@ bool ReplayCall::match_or_record(const c10::OperatorHandle& op, const OpPlan& pl
     if (StreamNode* node = match()) return accept(*node, stack, count), true;
   }
   if (!tree_.may_grow(*cursor_)) return tree_.note(Reason::too_many_branches), false;
+  if (tree_.has_fixed_numbers(op) && too_many_numbers(op, plan, stack)) return tree_.note(Reason::too_many_branches), false;
   record(op, plan, stack);
   return true;
 }

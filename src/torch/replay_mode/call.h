@@ -53,6 +53,7 @@ class ReplayCall final : public OpListener {
   void record(const c10::OperatorHandle& op, const OpPlan& plan, Stack& stack);
   void finish_recording();
   bool may_record(const StreamNode& node) const;
+  bool too_many_numbers(const c10::OperatorHandle& op, const OpPlan& plan, const Stack& stack) const;
   std::vector<StreamNode*> similar_nodes(const StreamNode* shadow) const;
 
   void flush();
@@ -63,7 +64,7 @@ class ReplayCall final : public OpListener {
   void settle(const std::vector<at::Tensor>& real);
   void lose_pending();
   void reset();
-  void let_go(DeferredPtr tensor);
+  void let_go(DeferredPtr&& tensor);
 
   StreamTree& tree_;
   Segment segment_;
