@@ -48,6 +48,7 @@ class ReplayCall::Lock {
     while (call_.busy_.exchange(true, std::memory_order_acquire)) std::this_thread::yield();
   }
   ~Lock() {
+    if (call_.letting_go_.empty() && !call_.old_recorder_) [[likely]] return call_.busy_.store(false, std::memory_order_release);
     const std::vector<at::Tensor> tensors = std::move(call_.letting_go_);
     call_.letting_go_.clear();
     const std::unique_ptr<SegmentRecorder> recorder = std::move(call_.old_recorder_);
@@ -73,15 +74,14 @@ ReplayCall* ReplayCall::current() { return static_cast<ReplayCall*>(op_listener(
 
 // --- the state of torch
 
-bool ReplayCall::same_state() const {
-  const auto tls = c10::impl::tls_local_dispatch_key_set();
+bool ReplayCall::same_state(c10::impl::LocalDispatchKeySet tls) const {
   return (tls.included_.raw_repr() & ~kOwn) == included_ &&
          (tls.excluded_.raw_repr() | c10::autocast_dispatch_keyset.raw_repr()) == excluded_ &&
          c10::get_default_dtype() == dtype_;
 }
 
 bool ReplayCall::adopt_state() {
-  if (root_ != nullptr && same_state()) return false;
+  if (root_ != nullptr && same_state(c10::impl::tls_local_dispatch_key_set())) return false;
   if (!segment_.empty() || recorder_) flush();
   const auto tls = c10::impl::tls_local_dispatch_key_set();
   included_ = tls.included_.raw_repr() & ~kOwn;
@@ -97,7 +97,7 @@ bool ReplayCall::mode_active() const { return (included_ & ~c10::default_include
 
 void ReplayCall::on_op(const c10::OperatorHandle& op, Stack& stack) {
   const auto tls = c10::impl::tls_local_dispatch_key_set();
-  if (!recorder_ && autocast_is_off(tls.excluded_) && same_state()) [[likely]] {
+  if (!recorder_ && autocast_is_off(tls.excluded_) && same_state(tls)) [[likely]] {
     const Lock lock(*this);
     const size_t count = op.schema().arguments().size();
     if (StreamNode* node = segment_.match(*cursor_, op, stack.data() + (stack.size() - count), false)) {

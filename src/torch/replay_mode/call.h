@@ -7,6 +7,8 @@
 // Nothing that may want Python's lock happens while the flag is held: what must be let go is let go afterwards.
 #pragma once
 
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
 #include <atomic>
 #include <vector>
 
@@ -35,7 +37,7 @@ class ReplayCall final : public OpListener {
   class Lock;
 
   // --- the state of torch that operators depend on
-  bool same_state() const;
+  bool same_state(c10::impl::LocalDispatchKeySet tls) const;
   bool adopt_state();              // false: nothing changed
   bool mode_active() const;        // somebody else listens to operators, too
 

@@ -226,7 +226,7 @@ void ReplayCall::settle(const std::vector<at::Tensor>& real) {
 void ReplayCall::lose_pending() { settle({}); }
 
 void ReplayCall::let_go(DeferredPtr&& tensor) {
-  constexpr size_t kKept = 256;
+  constexpr size_t kKept = StreamTree::kMaxOperators;
   const bool reusable = tensor.use_count() == 1 && tensor.weak_use_count() == 1 && !has_python_object(*tensor) &&
                         tensor->autograd_meta() == nullptr && tensor->key_set().has(kRecorderKey);
   if (reusable && free_.size() < kKept) free_.push_back(std::move(tensor));
