@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 #include "support/error.h"
 #include "support/events.h"
@@ -48,16 +49,19 @@ class ReplayCall::Lock {
     while (call_.busy_.exchange(true, std::memory_order_acquire)) std::this_thread::yield();
   }
   ~Lock() {
-    if (call_.letting_go_.empty() && !call_.old_recorder_) [[likely]] return call_.busy_.store(false, std::memory_order_release);
-    const std::vector<at::Tensor> tensors = std::move(call_.letting_go_);
-    call_.letting_go_.clear();
-    const std::unique_ptr<SegmentRecorder> recorder = std::move(call_.old_recorder_);
-    call_.busy_.store(false, std::memory_order_release);
+    if (call_.letting_go_.empty() && !call_.old_recorder_) [[likely]] call_.busy_.store(false, std::memory_order_release);
+    else let_go();
   }
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
 
  private:
+  void let_go() {
+    const std::vector<at::Tensor> tensors = std::exchange(call_.letting_go_, {});
+    const std::unique_ptr<SegmentRecorder> recorder = std::move(call_.old_recorder_);
+    call_.busy_.store(false, std::memory_order_release);
+  }
+
   ReplayCall& call_;
 };
 
