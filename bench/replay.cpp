@@ -3,6 +3,7 @@
 // between two lengths is the matched operator alone. Run with --benchmark_enable_random_interleaving=true
 // --benchmark_repetitions=9.
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <benchmark/benchmark.h>
 #include <c10/core/InferenceMode.h>
 

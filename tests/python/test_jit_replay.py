@@ -316,11 +316,19 @@ def test_bad_arguments_and_options():
 
 
 GOLDEN = """\
-replay of test_the_tree_as_text.<locals>.body: 4 calls, 4 recordings
-  v0 = aten::mul.Tensor(x0, 2)
-  v1 = aten::sum(v0)
-  launch of 2 operators: v0, v1 by 1 kernels, 1 times
+replay of test_the_tree_as_text.<locals>.body: 4 calls, 3 recordings
   branch 1:
+    v0 = aten::mul.Tensor(x0, 2)
+    v1 = aten::sum(v0)
+    v2 = aten::gt.Scalar(v1, 0)
+    launch of 3 operators: v0, v2 by 1 kernels, 3 times
+  branch 2:
+    v0 = aten::exp(x0)
+    v1 = aten::add.Tensor(v0, 1, 1)
+    launch of 2 operators: v1 by 1 kernels, 1 times
+  branch 3:
+    v0 = aten::relu(x0)
+    launch of 1 operators: v0 by 1 kernels, 1 times
 """
 
 
@@ -337,3 +345,25 @@ def test_the_tree_as_text():
     for sign in (1, 1, -1, -1):
         report = escapement.explain(ours)(torch.full((2, 3), float(sign)))
     assert str(report) == ours.text() == GOLDEN, ours.text()
+
+
+def test_call_mode_goes_on_in_replay_mode_after_its_budget():
+    def body(x, scale=2):
+        y = x
+        for i in range(x.shape[0]):   # an exact read: each value is a recording
+            y = torch.tanh(y * scale + i)
+        return {"y": y, "sum": y.sum(1)}
+
+    ours = escapement.jit(body, max_recordings=2)
+    for rows in (2, 3, 4, 5, 4, 5, 4, 5, 4, 6, 4):
+        x = matrix(rows, 3)
+        mine, other = ours(x), body(x)
+        assert_same(mine["y"], other["y"])
+        assert_same(mine["sum"], other["sum"])
+    before = counts()
+    x = matrix(4, 7)
+    assert_same(ours(x)["y"], body(x)["y"])
+    after = counts()
+    assert after["hits"] - before["hits"] == 1 and after["recordings"] == before["recordings"]
+    assert after["matched_operators"] - before["matched_operators"] == 13
+    assert ours.info()["regions"][0]["fallbacks"]["too_many_recordings"] > 0

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 #include "support/error.h"
 #include "support/events.h"
@@ -48,15 +49,19 @@ class ReplayCall::Lock {
     while (call_.busy_.exchange(true, std::memory_order_acquire)) std::this_thread::yield();
   }
   ~Lock() {
-    const std::vector<at::Tensor> tensors = std::move(call_.letting_go_);
-    call_.letting_go_.clear();
-    const std::unique_ptr<SegmentRecorder> recorder = std::move(call_.old_recorder_);
-    call_.busy_.store(false, std::memory_order_release);
+    if (call_.letting_go_.empty() && !call_.old_recorder_) [[likely]] call_.busy_.store(false, std::memory_order_release);
+    else let_go();
   }
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
 
  private:
+  void let_go() {
+    const std::vector<at::Tensor> tensors = std::exchange(call_.letting_go_, {});
+    const std::unique_ptr<SegmentRecorder> recorder = std::move(call_.old_recorder_);
+    call_.busy_.store(false, std::memory_order_release);
+  }
+
   ReplayCall& call_;
 };
 
@@ -73,15 +78,14 @@ ReplayCall* ReplayCall::current() { return static_cast<ReplayCall*>(op_listener(
 
 // --- the state of torch
 
-bool ReplayCall::same_state() const {
-  const auto tls = c10::impl::tls_local_dispatch_key_set();
+bool ReplayCall::same_state(c10::impl::LocalDispatchKeySet tls) const {
   return (tls.included_.raw_repr() & ~kOwn) == included_ &&
          (tls.excluded_.raw_repr() | c10::autocast_dispatch_keyset.raw_repr()) == excluded_ &&
          c10::get_default_dtype() == dtype_;
 }
 
 bool ReplayCall::adopt_state() {
-  if (root_ != nullptr && same_state()) return false;
+  if (root_ != nullptr && same_state(c10::impl::tls_local_dispatch_key_set())) return false;
   if (!segment_.empty() || recorder_) flush();
   const auto tls = c10::impl::tls_local_dispatch_key_set();
   included_ = tls.included_.raw_repr() & ~kOwn;
@@ -97,7 +101,7 @@ bool ReplayCall::mode_active() const { return (included_ & ~c10::default_include
 
 void ReplayCall::on_op(const c10::OperatorHandle& op, Stack& stack) {
   const auto tls = c10::impl::tls_local_dispatch_key_set();
-  if (!recorder_ && autocast_is_off(tls.excluded_) && same_state()) [[likely]] {
+  if (!recorder_ && autocast_is_off(tls.excluded_) && same_state(tls)) [[likely]] {
     const Lock lock(*this);
     const size_t count = op.schema().arguments().size();
     if (StreamNode* node = segment_.match(*cursor_, op, stack.data() + (stack.size() - count), false)) {
@@ -147,7 +151,7 @@ void ReplayCall::slow_op(const c10::OperatorHandle& op, Stack& stack) {
     const Lock lock(*this);
     adopt_state();
   }
-  if (mode_active() || gradient || !plain) return run_at_once(op, plan, stack);
+  if (mode_active() || gradient || !plain || plan.host_result) return run_at_once(op, plan, stack);
   const auto excluded = c10::impl::tls_local_dispatch_key_set().excluded_;
   if (plan.autocast && !autocast_is_off(excluded) && at::autocast::is_autocast_enabled(at::kCPU)) {
     return op.callBoxedForDispatchKey(c10::DispatchKey::AutocastCPU, stack);
@@ -162,7 +166,7 @@ void ReplayCall::run_at_once(const c10::OperatorHandle& op, const OpPlan& plan, 
   for (const c10::IValue& v : arguments_on(stack, op))
     each_tensor_of(v, [&](const at::Tensor& t) { ends = ends || (t.defined() && is_of_segment(t)); });
   if (ends) end_segment();
-  if (plan.base != "_local_scalar_dense") tree_.note(Reason::ran_at_once, plan.name);
+  if (!plan.host_result) tree_.note(Reason::ran_at_once, plan.name);
   run_unseen(op, stack);
 }
 
@@ -180,6 +184,7 @@ bool ReplayCall::match_or_record(const c10::OperatorHandle& op, const OpPlan& pl
     if (StreamNode* node = match()) return accept(*node, stack, count), true;
   }
   if (!tree_.may_grow(*cursor_)) return tree_.note(Reason::too_many_branches), false;
+  if (tree_.has_fixed_numbers(op) && too_many_numbers(op, plan, stack)) return tree_.note(Reason::too_many_branches), false;
   record(op, plan, stack);
   return true;
 }

@@ -7,6 +7,8 @@
 // Nothing that may want Python's lock happens while the flag is held: what must be let go is let go afterwards.
 #pragma once
 
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
 #include <atomic>
 #include <vector>
 
@@ -35,7 +37,7 @@ class ReplayCall final : public OpListener {
   class Lock;
 
   // --- the state of torch that operators depend on
-  bool same_state() const;
+  bool same_state(c10::impl::LocalDispatchKeySet tls) const;
   bool adopt_state();              // false: nothing changed
   bool mode_active() const;        // somebody else listens to operators, too
 
@@ -53,6 +55,7 @@ class ReplayCall final : public OpListener {
   void record(const c10::OperatorHandle& op, const OpPlan& plan, Stack& stack);
   void finish_recording();
   bool may_record(const StreamNode& node) const;
+  bool too_many_numbers(const c10::OperatorHandle& op, const OpPlan& plan, const Stack& stack) const;
   std::vector<StreamNode*> similar_nodes(const StreamNode* shadow) const;
 
   void flush();
@@ -63,7 +66,7 @@ class ReplayCall final : public OpListener {
   void settle(const std::vector<at::Tensor>& real);
   void lose_pending();
   void reset();
-  void let_go(DeferredPtr tensor);
+  void let_go(DeferredPtr&& tensor);
 
   StreamTree& tree_;
   Segment segment_;

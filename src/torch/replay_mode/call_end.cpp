@@ -40,7 +40,7 @@ void ReplayCall::start_recording() {
   }
   const std::vector<at::Tensor>& real = recorder->produced();
   for (uint32_t i = 0; i < pending_.size(); ++i) {
-    if (is_held(at::Tensor(pending_[i]), 2)) recorder->hold(i, at::Tensor(pending_[i]));
+    if (is_held(pending_[i], *pending_[i], 1)) recorder->hold(i, at::Tensor(pending_[i]));
     else segment_.replace(i, real[i].unsafeGetTensorImpl());
   }
   settle(real);
@@ -56,6 +56,16 @@ std::vector<StreamNode*> ReplayCall::similar_nodes(const StreamNode* shadow) con
   return nodes;
 }
 
+// An operator whose number cannot be an input, and which has come with too many different ones.
+bool ReplayCall::too_many_numbers(const c10::OperatorHandle& op, const OpPlan& plan, const Stack& stack) const {
+  constexpr int kMaxNumbers = 4;
+  const size_t count = plan.schema->arguments().size();
+  const std::span<const c10::IValue> arguments(stack.data() + (stack.size() - count), count);
+  const auto described = describe_arguments(segment_, plan, op, arguments, cursor_->extent, {});
+  const auto nodes = similar_nodes(nullptr);
+  return std::count_if(nodes.begin(), nodes.end(), [&](const StreamNode* node) { return is_similar(*described, *node); }) >= kMaxNumbers;
+}
+
 void ReplayCall::record(const c10::OperatorHandle& op, const OpPlan& plan, Stack& stack) {
   const c10::impl::ExcludeDispatchKeyGuard unseen(kRecorderKey);
   if (!recorder_) start_recording();
@@ -69,7 +79,7 @@ void ReplayCall::record(const c10::OperatorHandle& op, const OpPlan& plan, Stack
   StreamNode* node = segment_.match(*cursor_, op, arguments.data(), true);
   std::unique_ptr<StreamNode> fresh;
   if (node == nullptr) {
-    const auto similar = similar_nodes(shadow_);
+    const auto similar = tree_.has_fixed_numbers(op) ? std::vector<StreamNode*>() : similar_nodes(shadow_);
     fresh = describe_arguments(segment_, plan, op, arguments, cursor_->extent, similar);
     const auto twin = std::find_if(similar.begin(), similar.end(),
                                    [&](const StreamNode* other) { return is_similar(*fresh, *other); });
@@ -90,6 +100,10 @@ void ReplayCall::record(const c10::OperatorHandle& op, const OpPlan& plan, Stack
   }
   if (fresh) {
     recorder_->complete(*fresh, plan);
+    if (fresh->extent.reals > cursor_->extent.reals && fresh->asks_values) {
+      tree_.fix_numbers(op);   // its kernel needs the number as a constant: nothing of this is kept
+      return reset();
+    }
     node = tree_.add(cursor_, std::move(fresh));
   }
   segment_.accept(*node);
@@ -137,7 +151,7 @@ void ReplayCall::flush() {
 Slots ReplayCall::live() const {
   Slots slots;
   for (uint32_t i = 0; i < pending_.size(); ++i)
-    if (is_held(at::Tensor(pending_[i]), 2)) slots.push_back(i);
+    if (is_held(pending_[i], *pending_[i], 1)) slots.push_back(i);
   return slots;
 }
 
@@ -201,7 +215,7 @@ void ReplayCall::run_one_by_one() {
 // to tell.
 void ReplayCall::settle(const std::vector<at::Tensor>& real) {
   for (size_t i = 0; i < pending_.size(); ++i) {
-    DeferredPtr tensor = std::move(pending_[i]);
+    DeferredPtr& tensor = pending_[i];
     if (i < real.size() && real[i].defined()) tensor->settle(real[i]);
     else tensor->lose();
     let_go(std::move(tensor));
@@ -211,8 +225,8 @@ void ReplayCall::settle(const std::vector<at::Tensor>& real) {
 
 void ReplayCall::lose_pending() { settle({}); }
 
-void ReplayCall::let_go(DeferredPtr tensor) {
-  constexpr size_t kKept = 256;
+void ReplayCall::let_go(DeferredPtr&& tensor) {
+  constexpr size_t kKept = StreamTree::kMaxOperators;
   const bool reusable = tensor.use_count() == 1 && tensor.weak_use_count() == 1 && !has_python_object(*tensor) &&
                         tensor->autograd_meta() == nullptr && tensor->key_set().has(kRecorderKey);
   if (reusable && free_.size() < kKept) free_.push_back(std::move(tensor));

@@ -15,8 +15,6 @@ Deferred* Deferred::of(const c10::TensorImpl* impl) {
   return dynamic_cast<Deferred*>(const_cast<c10::TensorImpl*>(impl));
 }
 
-bool Deferred::may_begin(const Produced& type) const { return key_set_ == type.keys.add(kRecorderKey) && own_version_; }
-
 void Deferred::begin(ReplayCall* call, const Produced& type, uint32_t number) {
   call_ = call;
   type_ = &type;
@@ -43,8 +41,13 @@ void Deferred::settle(const at::Tensor& real) {
   call_ = nullptr;
   key_set_ = type_->keys;   // of the state in which its operator came, which need not be that of now
   storage_ = real.storage();
+  const bool told = !matches_policy(SizesStridesPolicy::CustomSizes);
+  c10::SmallVector<int64_t, 8> strides(real.strides().begin(), real.strides().end());
+  // The stride of an axis of size 1 addresses nothing, and compiled code has its own; what was told of it stays.
+  for (size_t d = 0; told && d < strides.size(); ++d)
+    if (real.sizes()[d] == 1 || real.numel() == 0) strides[d] = strides_default()[d];
   set_custom_sizes_strides(SizesStridesPolicy::Default);
-  set_sizes_and_strides(real.sizes(), real.strides(), real.storage_offset());
+  set_sizes_and_strides(real.sizes(), strides, real.storage_offset());
 }
 
 void Deferred::lose() {

@@ -5,6 +5,7 @@
 
 #include <c10/core/TensorImpl.h>
 
+#include "torch/recorder_tape.h"
 #include "torch/replay_mode/stream.h"
 
 namespace escapement {
@@ -17,7 +18,9 @@ class Deferred final : public c10::TensorImpl {
 
   static Deferred* of(const c10::TensorImpl* impl);   // null unless it is one that has no memory yet
   void begin(ReplayCall* call, const Produced& type, uint32_t number);
-  bool may_begin(const Produced& type) const;         // used again for such a tensor
+  bool may_begin(const Produced& type) const {        // used again for such a tensor
+    return own_version_ && key_set_ == type.keys.add(kRecorderKey);
+  }
   void share_version(const c10::TensorImpl& base);
   void note_write();
   void settle(const at::Tensor& real);                // becomes an ordinary tensor

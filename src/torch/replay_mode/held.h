@@ -9,12 +9,13 @@ namespace escapement {
 
 inline bool has_python_object(const c10::TensorImpl& impl) { return impl.pyobj_slot()->load_pyobj() != nullptr; }
 
-// `ours`: how many references are our own.
-inline bool is_held(const at::Tensor& tensor, size_t ours) {
-  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+// `tensor`: any of our references; `ours`: how many of them there are.
+template <class Reference>
+bool is_held(const Reference& tensor, const c10::TensorImpl& impl, size_t ours) {
   const size_t uses = tensor.use_count();
   if (!has_python_object(impl)) return uses > ours;
   return uses > ours + 1 || !impl.pyobj_slot()->has_unique_reference();
 }
+inline bool is_held(const at::Tensor& tensor, size_t ours) { return is_held(tensor, *tensor.unsafeGetTensorImpl(), ours); }
 
 }  // namespace escapement

@@ -220,7 +220,7 @@ void SegmentRecorder::collect_checks(StreamNode& node) {
     const Guard& guard = trace.guards[i];
     auto left = Formula::of(trace.dims, guard.left, slot), right = Formula::of(trace.dims, guard.right, slot);
     if (guard.after || !left || !right) {
-      node.ends = true;
+      node.ends = node.asks_values = true;
       node.why_ends = "a relation that depends on values";
     } else {
       node.checks.push_back({guard.kind, std::move(*left), std::move(*right)});

@@ -145,6 +145,16 @@ void StreamTree::refuse(const c10::OperatorHandle& op, Reason why, const std::st
   any_refused_.store(true, std::memory_order_release);
 }
 
+bool StreamTree::has_fixed_numbers(const c10::OperatorHandle& op) const {
+  const std::lock_guard lock(mutex_);
+  return fixed_.contains(&op.schema());
+}
+
+void StreamTree::fix_numbers(const c10::OperatorHandle& op) {
+  const std::lock_guard lock(mutex_);
+  fixed_.insert(&op.schema());
+}
+
 void StreamTree::note(Reason why, const std::string& what) {
   count(why);
   const std::lock_guard lock(mutex_);

@@ -119,6 +119,7 @@ struct StreamNode {
   std::vector<uint32_t> bumped;         // arguments that the operator writes
   Extent extent;
   bool ends = false;                    // the segment ends behind it
+  bool asks_values = false;             // ... because of a relation of values
   std::string why_ends;
 
   std::atomic<StreamNode*> child{nullptr}, sibling{nullptr};
@@ -146,6 +147,9 @@ class StreamTree {
   // Operators that turned out not to be recordable.
   bool is_refused(const c10::OperatorHandle& op) const;
   void refuse(const c10::OperatorHandle& op, Reason why, const std::string& detail);
+  // Operators whose numbers are constants in the code.
+  bool has_fixed_numbers(const c10::OperatorHandle& op) const;
+  void fix_numbers(const c10::OperatorHandle& op);
   void note(Reason why, const std::string& what = "");
   void note_recording() { recordings_.fetch_add(1, std::memory_order_relaxed); }
   void note_call() { calls_.fetch_add(1, std::memory_order_relaxed); }
@@ -161,7 +165,7 @@ class StreamTree {
   const Options options_;
   mutable std::mutex mutex_;
   std::map<std::tuple<uint64_t, uint64_t, c10::ScalarType>, std::unique_ptr<StreamNode>> roots_;
-  std::set<const c10::FunctionSchema*> refused_;
+  std::set<const c10::FunctionSchema*> refused_, fixed_;
   std::atomic<bool> any_refused_{false};
   std::map<Reason, int64_t> reasons_;
   std::map<std::string, int64_t> at_once_;   // operators that were not deferred
