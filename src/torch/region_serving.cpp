@@ -43,6 +43,7 @@ void Region::take_over(const Region& other, const std::function<at::Tensor(const
     publish(std::move(version));
   }
   on_miss(other.on_miss_.load());
+  if (on_miss_.load() != OnMiss::record) make_all_code();  // the guards' code is each version's own
   const std::lock_guard lock(other.mutex_);
   recordings_ = other.recordings_;
   fallbacks_ = other.fallbacks_;

@@ -146,7 +146,7 @@ void errors() {
   Session session(module), reader(lookup);
   EXPECT_ERROR(invalid_input, "dtype Double", session.run(Tensors{rows(2).to(at::kDouble)}));
   EXPECT_ERROR(invalid_input, "the input 'x'", session.run(Tensors{rows(2, 7)}));
-  EXPECT_ERROR(invalid_input, "expected", session.run(Tensors{rows(2).reshape({2, 2, 4})}));
+  EXPECT_ERROR(invalid_input, "has 3 dims", session.run(Tensors{rows(2).reshape({2, 2, 4})}));
   EXPECT_ERROR(invalid_input, "takes 1 inputs", session.run(Tensors{}));
   EXPECT_ERROR(invalid_input, "undefined", session.run(Tensors{at::Tensor()}));
   EXPECT_ERROR(invalid_input, "is Int", session.run(std::vector<c10::IValue>{3}));
