@@ -22,10 +22,7 @@
 #include "torch/jit_modules.h"
 #include "torch/recorder_tape.h"
 #include "torch/region.h"
-#if __has_include("torch/replay_mode/replay_region.h")
 #include "torch/replay_mode/replay_region.h"
-#define ESCAPEMENT_REPLAY_MODE 1
-#endif
 
 namespace escapement::detail {
 namespace {
@@ -67,9 +64,7 @@ struct Row {
   CppLocations locations;
   std::unique_ptr<Region> region;
   std::map<std::string, int> recordings;   // by form of the call
-#ifdef ESCAPEMENT_REPLAY_MODE
   std::unique_ptr<ReplayRegion> replay;    // from the start, or from the first call beyond the budget
-#endif
 
   bool serves(const Ambient& now, std::span<const uint64_t> wanted) const {
     return ambient == now && std::equal(shape.begin(), shape.end(), wanted.begin(), wanted.end());
@@ -260,10 +255,7 @@ void JitCore::Impl::answer(Row& row, const Values& arguments, Values& results) {
   ++row.recordings[form];
 }
 
-// The seam to replay mode: what becomes of calls that no version fits and that would be one recompile too many.
-#ifdef ESCAPEMENT_REPLAY_MODE
-constexpr bool kReplayMode = true;
-
+// What becomes of calls that no version fits and that would be one recompile too many.
 void JitCore::Impl::after_budget(Row& row, const Values& arguments, Values& results) {
   count(Reason::budget_used);
   replay(row, arguments, results);
@@ -276,15 +268,6 @@ void JitCore::Impl::replay(Row& row, const Values& arguments, Values& results) {
   }
   row.replay->call(arguments, results);
 }
-#else
-constexpr bool kReplayMode = false;
-
-void JitCore::Impl::after_budget(Row& row, const Values& arguments, Values& results) { replay(row, arguments, results); }
-
-void JitCore::Impl::replay(Row& row, const Values& arguments, Values& results) {
-  row.region->run_eagerly(arguments, results, Reason::budget_used);
-}
-#endif
 
 void JitCore::Impl::run_eagerly(const Leaves& leaves, const Values& arguments, Values& results, Reason why) {
   if (options.strict)
@@ -321,7 +304,6 @@ JitCore::JitCore(Forward forward, std::shared_ptr<torch::nn::Module> module, con
     : impl_(new Impl) {
   OptionList others = options;
   impl_->replays = take_replay_mode(others);
-  if (impl_->replays && !kReplayMode) throw std::invalid_argument("escapement: mode \"replay\" is not available yet");
   impl_->forward = std::move(forward);
   impl_->module = std::move(module);
   impl_->name = std::move(name);
