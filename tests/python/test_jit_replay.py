@@ -1,5 +1,5 @@
-"""escapement.jit(fn, mode="replay"): equal to eager in every call, whatever the host code does; and segments are launched compiled,
-with no recording for new sizes. The programs stand in replay_programs.py."""
+"""escapement.jit(fn, mode="replay"): equal to eager in every call, whatever the host code does; and segments are launched
+compiled, with no recording for new sizes. The programs stand in replay_programs.py."""
 
 import random
 import threading
@@ -36,8 +36,8 @@ def assert_same(ours, theirs):
     assert type(ours) is type(theirs), (type(ours), type(theirs))
     if isinstance(theirs, torch.Tensor):
         assert_same_form(ours, theirs)
-        close = torch.allclose(ours, theirs, rtol=1e-5, atol=1e-6, equal_nan=True) if theirs.is_floating_point() else ours.equal(theirs)
-        assert close, (ours, theirs)
+        inexact = theirs.is_floating_point()
+        assert torch.allclose(ours, theirs, rtol=1e-5, atol=1e-6, equal_nan=True) if inexact else ours.equal(theirs), (ours, theirs)
     elif isinstance(theirs, (list, tuple)):
         assert len(ours) == len(theirs)
         for a, b in zip(ours, theirs):
@@ -278,10 +278,11 @@ def test_default_dtype_changes():
 
 def test_branches_are_bounded():
     values = iter(range(10_000))
+    functions = [torch.relu, torch.tanh, torch.sigmoid, torch.exp, torch.abs, torch.neg, torch.sin, torch.cos]
 
     def body(x):
         for _ in range(3):
-            x = [torch.relu, torch.tanh, torch.sigmoid, torch.exp, torch.abs, torch.neg, torch.sin, torch.cos][next(values) * 7 % 8](x + 1)
+            x = functions[next(values) * 7 % 8](x + 1)
         return x.clamp(-3, 3).unsqueeze(next(values) % 2).sum()
 
     ours = replay(body, max_recordings=2)
