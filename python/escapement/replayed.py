@@ -1,8 +1,8 @@
-"""escapement.jit(fn, mode="replay"): `fn` itself runs at every call; its operators are deferred and run as compiled segments.
+"""escapement.jit(fn, mode="replay"): `fn` itself runs at every call; its operators are deferred and run as segments.
 
-Everything is done by the core (src/torch/replay_mode): arguments and results are the caller's own objects and are not looked at. So
-nothing is assumed of the Python code, there is no key, and no recording depends on what a global or a number was. docs/jit.md says
-what costs time, and the one thing that cannot be seen: memory that is written other than by torch.
+Everything is done by the core (src/torch/replay_mode): arguments and results are the caller's own objects and are not looked
+at. So nothing is assumed of the Python code, there is no key, and no recording depends on what a global or a number was.
+docs/jit.md says what costs time, and the one thing that cannot be seen: memory that is written other than by torch.
 """
 
 import functools
@@ -56,7 +56,8 @@ class Replayed:
     def info(self):
         """What was recorded and compiled: segments with kernels, operators that ran at once, reasons for slower ways."""
         if self._replay is None:
-            return {"name": self._fn, "mode": "replay", "calls": 0, "recordings": 0, "segments": [], "at_once": {}, "fallbacks": {}}
+            return {"name": repr(self._fn), "mode": "replay", "calls": 0, "recordings": 0, "segments": [], "at_once": {},
+                    "fallbacks": {}}
         return self._replay.streams()
 
     def text(self):

@@ -1,6 +1,6 @@
-"""Programs whose host code no recording may hold still: globals, values, random numbers, exceptions, aliasing, things that outlive the
-call. Each is a maker, called once for eager and once for replay, so that both have a state of their own; what it returns takes a
-matrix of any size and a step number."""
+"""Programs whose host code no recording may hold still: globals, values, random numbers, exceptions, aliasing, things that
+outlive the call. Each is a maker, called once for eager and once for replay, so that both have a state of their own; what it
+returns takes a matrix of any size and a step number."""
 
 import random
 

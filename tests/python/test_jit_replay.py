@@ -1,5 +1,5 @@
-"""escapement.jit(fn, mode="replay"): equal to eager in every call, whatever the host code does; and segments are launched compiled,
-with no recording for new sizes. The programs stand in replay_programs.py."""
+"""escapement.jit(fn, mode="replay"): equal to eager in every call, whatever the host code does; and segments are launched
+compiled, with no recording for new sizes. The programs stand in replay_programs.py."""
 
 import random
 import threading
@@ -36,8 +36,8 @@ def assert_same(ours, theirs):
     assert type(ours) is type(theirs), (type(ours), type(theirs))
     if isinstance(theirs, torch.Tensor):
         assert_same_form(ours, theirs)
-        close = torch.allclose(ours, theirs, rtol=1e-5, atol=1e-6, equal_nan=True) if theirs.is_floating_point() else ours.equal(theirs)
-        assert close, (ours, theirs)
+        inexact = theirs.is_floating_point()
+        assert torch.allclose(ours, theirs, rtol=1e-5, atol=1e-6, equal_nan=True) if inexact else ours.equal(theirs), (ours, theirs)
     elif isinstance(theirs, (list, tuple)):
         assert len(ours) == len(theirs)
         for a, b in zip(ours, theirs):
@@ -278,10 +278,11 @@ def test_default_dtype_changes():
 
 def test_branches_are_bounded():
     values = iter(range(10_000))
+    functions = [torch.relu, torch.tanh, torch.sigmoid, torch.exp, torch.abs, torch.neg, torch.sin, torch.cos]
 
     def body(x):
         for _ in range(3):
-            x = [torch.relu, torch.tanh, torch.sigmoid, torch.exp, torch.abs, torch.neg, torch.sin, torch.cos][next(values) * 7 % 8](x + 1)
+            x = functions[next(values) * 7 % 8](x + 1)
         return x.clamp(-3, 3).unsqueeze(next(values) % 2).sum()
 
     ours = replay(body, max_recordings=2)
@@ -367,3 +368,61 @@ def test_call_mode_goes_on_in_replay_mode_after_its_budget():
     assert after["hits"] - before["hits"] == 1 and after["recordings"] == before["recordings"]
     assert after["matched_operators"] - before["matched_operators"] == 13
     assert ours.info()["regions"][0]["fallbacks"]["too_many_recordings"] > 0
+
+
+def random_host(seed):
+    """Host code that decides anew in every call what to do with what it has."""
+    def run(x, step, kept):
+        dice = random.Random(seed * 1000 + step % 7)
+        have, reads = [x, x + 1], []
+        for _ in range(dice.randrange(4, 14)):
+            one_step(dice, have, reads, step)
+            kept["last"] = have[-1]
+        return have, reads
+    return run
+
+
+def one_step(dice, have, reads, step):
+    a, b, kind = dice.choice(have), dice.choice(have), dice.randrange(15)
+    if kind == 0:
+        have.append(torch.tanh(a) * dice.choice([0.5, 2, step % 5, 1.0 / (step + 1)]))
+    elif kind == 1 and a.shape == b.shape:
+        have.append(a + b)
+    elif kind == 2:
+        have.append(a.t() if a.dim() == 2 else a.unsqueeze(0))
+    elif kind == 3:
+        have.append(a.reshape(-1))
+    elif kind == 4:
+        a.mul_(0.5)
+    elif kind == 5:
+        reads.append(float(a.sum()))
+    elif kind == 6 and a.dim() and a.shape[0] > 1:
+        have.append(a[1:])
+    elif kind == 7 and a.dim() and a.shape[0]:
+        have.append(a[0])
+    elif kind == 8:
+        have.append(a.sum(-1, keepdim=True) + a if a.dim() else a + 1)
+    elif kind == 9:
+        have.append(torch.cat([a.reshape(-1), b.reshape(-1)])[: 1 + step % 4])
+    elif kind == 10 and a.dim() == 2:
+        have.append(torch.softmax(a @ a.t(), -1))
+    elif kind == 11:
+        reads.append(a.numpy().shape)
+    elif kind == 12 and len(have) > 3:
+        del have[dice.randrange(2, len(have))]
+    elif kind > 12:
+        have.append(a.clone())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_host_code(seed):
+    ours, theirs, mine, other = replay(random_host(seed)), random_host(seed), {}, {}
+    with torch.no_grad():
+        for step in range(20):
+            dice = random.Random(seed * 77 + step)
+            shape = dice.choice([0, 1, 2, 3, 5, 8]), dice.choice([1, 2, 3, 7])
+            x, y = matrix(*shape), matrix(*shape)
+            (have, reads), (expected, expected_reads) = ours(x, step, mine), theirs(y, step, other)
+            assert_same(reads, expected_reads)
+            for a, b in zip([x, mine["last"], *have], [y, other["last"], *expected]):
+                assert a.shape == b.shape and torch.allclose(a, b, rtol=1e-4, atol=1e-4, equal_nan=True)

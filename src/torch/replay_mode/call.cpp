@@ -28,6 +28,27 @@ std::span<c10::IValue> arguments_on(torch::jit::Stack& stack, const c10::Operato
   return {stack.data() + (stack.size() - count), count};
 }
 
+const c10::IValue* find_argument(const OpPlan& plan, std::span<const c10::IValue> arguments, std::string_view name) {
+  const auto& formals = plan.schema->arguments();
+  for (size_t i = 0; i < formals.size() && i < arguments.size(); ++i)
+    if (formals[i].name() == name) return &arguments[i];
+  return nullptr;
+}
+
+// Attention without dropout draws nothing.
+bool draws(const OpPlan& plan, std::span<const c10::IValue> arguments) {
+  if (plan.base != "scaled_dot_product_attention") return plan.random;
+  const c10::IValue* const rate = find_argument(plan, arguments, "dropout_p");
+  return rate == nullptr || !rate->isDouble() || rate->toDouble() != 0;
+}
+
+// Outside training it hands back its argument, which its own body says best.
+bool is_idle_dropout(const OpPlan& plan, std::span<const c10::IValue> arguments) {
+  if (plan.base != "dropout" && plan.base != "feature_dropout") return false;
+  const c10::IValue* const train = find_argument(plan, arguments, "train");
+  return plan.writes.empty() && train != nullptr && train->isBool() && !train->toBool();
+}
+
 // Integer division by zero is an error that depends on values.
 bool divides_integers(const OpPlan& plan, std::span<const c10::IValue> arguments) {
   static constexpr std::string_view names[] = {"div", "divide", "floor_divide", "remainder", "fmod", "pow", "true_divide"};
@@ -119,7 +140,7 @@ bool ReplayCall::is_of_segment(const at::Tensor& tensor) const {
 
 bool ReplayCall::is_deferrable(const c10::OperatorHandle& op, const OpPlan& plan,
                                std::span<const c10::IValue> arguments) const {
-  if (!plan.lower || plan.random || plan.host_result || plan.metadata || plan.form == OpPlan::Form::out) return false;
+  if (!plan.lower || draws(plan, arguments) || plan.host_result || plan.metadata || plan.form == OpPlan::Form::out) return false;
   static constexpr std::string_view never[] = {"lift_fresh", "lift", "_assert_scalar", "_local_scalar_dense", "dropout",
                                                "feature_dropout"};
   if (std::find(std::begin(never), std::end(never), plan.base) != std::end(never)) return false;
@@ -156,7 +177,8 @@ void ReplayCall::slow_op(const c10::OperatorHandle& op, Stack& stack) {
   if (plan.autocast && !autocast_is_off(excluded) && at::autocast::is_autocast_enabled(at::kCPU)) {
     return op.callBoxedForDispatchKey(c10::DispatchKey::AutocastCPU, stack);
   }
-  if (plan.decompose) return op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, stack);
+  if (plan.decompose || is_idle_dropout(plan, arguments))
+    return op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, stack);
   if (is_deferrable(op, plan, arguments) && match_or_record(op, plan, stack)) return;
   run_at_once(op, plan, stack);
 }

@@ -15,9 +15,9 @@ namespace {
 
 using Kind = Pattern::Kind;
 
-// Their errors depend on values, and eager raises them at once.
+// Their errors depend on values, or (attention: batches, heads, masks) on more than our size rules ask. Eager raises them at once.
 bool raises_on_values(const OpPlan& plan) {
-  static constexpr std::string_view names[] = {"embedding", "index_select", "gather", "index"};
+  static constexpr std::string_view names[] = {"embedding", "index_select", "gather", "index", "scaled_dot_product_attention"};
   return std::find(std::begin(names), std::end(names), plan.base) != std::end(names);
 }
 
@@ -249,7 +249,7 @@ void SegmentRecorder::note_end(StreamNode& node, const OpPlan& plan) const {
     if (info(instr.op).kind == OpKind::call) end("a library call whose errors cannot be foreseen");
     else if (writes_outside(instr)) end("it writes to a tensor from outside");
   }
-  if (raises_on_values(plan)) end("its errors depend on values");
+  if (raises_on_values(plan)) end("its errors cannot be foreseen");
   for (const Pattern& pattern : node.arguments) {
     if (pattern.kind == Kind::fresh && pattern.form.shared) end("it reads memory that others than torch may write");
     for (const Pattern& item : pattern.items)
