@@ -176,10 +176,10 @@ void Program::Impl::prepare_outputs(TensorRecipes& recipes) {
     outputs.push_back(recipe);
   }
   output_of_buffer.assign(plan().buffers.size(), kNone);
-  for (uint32_t i = outputs.size(); i-- > 0;) {
+  for (auto i = static_cast<uint32_t>(outputs.size()); i-- > 0;) {
+    if (outputs[i].kind != Output::Kind::value) continue;
     const TensorRecipe& recipe = recipes[outputs[i].tensor];
-    const bool own = outputs[i].kind == Output::Kind::value && recipe.kind == Buffer::Kind::output && recipe.whole;
-    if (own) output_of_buffer[recipe.buffer] = i;
+    if (recipe.kind == Buffer::Kind::output && recipe.whole) output_of_buffer[recipe.buffer] = i;
   }
 }
 

@@ -84,6 +84,12 @@ bool same(const at::Tensor& a, const at::Tensor& b) {
   return a.sizes() == b.sizes() && at::equal(a, b);
 }
 
+std::map<std::string, at::Tensor> scaled(const std::map<std::string, at::Tensor>& weights, double by) {
+  std::map<std::string, at::Tensor> result;
+  for (const auto& [name, tensor] : weights) result[name] = tensor.mul(by);
+  return result;
+}
+
 // --- sessions
 
 void session() {
@@ -201,6 +207,20 @@ void serve_only() {
   module.on_miss(OnMiss::record);
   module({strided});
   EXPECT(module.metrics().recordings == 2 && module.metrics().versions == 2);
+}
+
+// Other weights need nothing made anew either, however often they are called.
+void serve_only_with_other_weights() {
+  const Module module = escapement::load(file("mlp.pt2")), reference = eager("mlp.pt2");
+  module.warm_up({{{4, 8}}});
+  module.on_miss(OnMiss::refuse);
+  const double compiled_before = module.metrics().compile_seconds;
+  const auto weights = scaled(module.weights(), 0.25);
+  module.swap_weights(weights);
+  reference.swap_weights(weights);
+  for (int64_t n = 0; n < 100; ++n) EXPECT(at::allclose(module({rows(n)})[0], reference({rows(n)})[0], 1e-4, 1e-6));
+  EXPECT_ERROR(would_compile, "warm it up", module({rows(8).t()}));
+  EXPECT(module.metrics().compile_seconds == compiled_before && module.metrics().recordings == 1);
 }
 
 void warm_up_keeps_state() {
@@ -321,12 +341,6 @@ void close_waits() {
 }
 
 // --- weights
-
-std::map<std::string, at::Tensor> scaled(const std::map<std::string, at::Tensor>& weights, double by) {
-  std::map<std::string, at::Tensor> result;
-  for (const auto& [name, tensor] : weights) result[name] = tensor.mul(by);
-  return result;
-}
 
 void swap_weights() {
   const Module module = escapement::load(file("mlp.pt2")), reference = eager("mlp.pt2");
@@ -567,6 +581,7 @@ const std::map<std::string, void (*)()> kChecks{{"session", session},
                                                 {"after_fork", after_fork},
                                                 {"many_threads", many_threads},
                                                 {"warm_up_keeps_state", warm_up_keeps_state},
+                                                {"serve_only_with_other_weights", serve_only_with_other_weights},
                                                 {"cancel_at_any_time", cancel_at_any_time},
                                                 {"swap_while_running", swap_while_running},
                                                 {"record_beside_eager", record_beside_eager}};

@@ -3,7 +3,7 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/ones.h>
 #include <escapement/escapement.h>
-#include <escapement/load.h>
+#include <escapement/serving.h>
 
 #include <cstdio>
 
@@ -15,9 +15,10 @@ int main() {
     if (!at::equal(twice_plus_one({x})[0], x.mul(2).add(1))) return 1;
   }
   try {
-    escapement::load("/nonexistent.pt2");
+    escapement::Engine().load("/nonexistent.pt2");
     return 1;
-  } catch (const std::runtime_error&) {   // a type that both sides of the library know
+  } catch (const escapement::ServingError& error) {   // a type that both sides of the library know
+    if (error.code() != escapement::ErrorCode::bad_file) return 1;
   }
   std::printf("consumer: escapement %s\n", escapement::version());
 }
