@@ -73,7 +73,9 @@ void expect_as_eager(const std::function<Body()>& make, bool launches = true) {
       expect_equal(mine, other, ours.region());
     }
   }
-  if (launches) EXPECT_GT(counter("hits"), hits) << ours.region().text();
+  if (launches) {
+    EXPECT_GT(counter("hits"), hits) << ours.region().text();
+  }
 }
 
 TEST(ReplayMode, AChainIsOneRecordingForAllSizes) {
