@@ -6,9 +6,9 @@
 
 #include <map>
 #include <random>
-#include <regex>
 
 #include "programs.h"
+#include "report.h"
 
 namespace programs {
 
@@ -82,13 +82,6 @@ std::vector<Shape> shapes() {
   std::mt19937 random(5);
   for (int i = 0; i < 6; ++i) all.push_back({static_cast<int64_t>(random() % 40), static_cast<int64_t>(random() % 40)});
   return all;
-}
-
-int64_t sum_of(const std::string& text, const std::string& field) {
-  int64_t sum = 0;
-  const std::regex pattern("\"" + field + "\": ?(\\d+)");
-  for (std::sregex_iterator at(text.begin(), text.end(), pattern), end; at != end; ++at) sum += std::stol((*at)[1]);
-  return sum;
 }
 
 std::set<int> lines_of(const std::vector<escapement::Escape>& escapes, const std::string& file) {
