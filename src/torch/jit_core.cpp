@@ -73,7 +73,7 @@ struct Row {
 
 // The rows for one state of the module, if there is a module. Lists are never changed: a longer one takes their place.
 struct Table {
-  std::shared_ptr<const ModuleState> state;
+  std::shared_ptr<const ModuleWatch> state;
   std::vector<Row*> rows;
 
   bool current() const { return !state || state->same(); }
@@ -150,7 +150,7 @@ struct JitCore::Impl {
   mutable std::mutex mutex;                        // of all that follows
   std::vector<std::unique_ptr<Row>> rows;
   std::vector<std::unique_ptr<const Table>> tables;  // a list that is being walked stays; there are few
-  std::vector<std::shared_ptr<const ModuleState>> states;
+  std::vector<std::shared_ptr<const ModuleWatch>> states;
   std::map<Reason, int64_t> eager;
   std::string detail;                              // of the last reason that has one
 
@@ -186,7 +186,7 @@ const Table* JitCore::Impl::current_table(Reason& refused) {
   if (states.size() == kStates) return nullptr;
   Table next;
   if (module && !replays) {  // in replay mode the module's own code runs
-    next.state = ModuleState::of(module, detail);
+    next.state = ModuleWatch::of(module, detail);
     refused = Reason::unwatched_module;
     if (!next.state) return nullptr;
     states.push_back(next.state);

@@ -121,7 +121,7 @@ Registry& registry() {
 
 void declare_module_size(const std::type_info& type, size_t size) { registry().declare(type, size); }
 
-bool ModuleState::look_at(Object& object, std::string& unknown) {
+bool ModuleWatch::look_at(Object& object, std::string& unknown) {
   const nn::Module& module = *object.module;
   const Known known = registry().find(typeid(module));
   if (known.size == 0) {
@@ -135,8 +135,8 @@ bool ModuleState::look_at(Object& object, std::string& unknown) {
   return true;
 }
 
-std::shared_ptr<const ModuleState> ModuleState::of(const std::shared_ptr<nn::Module>& module, std::string& unknown) {
-  auto state = std::make_shared<ModuleState>();
+std::shared_ptr<const ModuleWatch> ModuleWatch::of(const std::shared_ptr<nn::Module>& module, std::string& unknown) {
+  auto state = std::make_shared<ModuleWatch>();
   for (const std::shared_ptr<nn::Module>& each : module->modules(/*include_self=*/true)) {
     Object object;
     object.module = each;
@@ -146,7 +146,7 @@ std::shared_ptr<const ModuleState> ModuleState::of(const std::shared_ptr<nn::Mod
   return state;
 }
 
-bool ModuleState::same() const {
+bool ModuleWatch::same() const {
   static thread_local Pointers listed;
   for (const Object& object : objects_) {
     if (std::memcmp(object.memory, object.seen.data(), object.seen.size()) != 0) return false;
@@ -159,7 +159,7 @@ bool ModuleState::same() const {
 }
 
 // Does a word of a compared object, or an entry of what it lists, say where the tensor is?
-bool ModuleState::names(const at::Tensor& tensor) const {
+bool ModuleWatch::names(const at::Tensor& tensor) const {
   const void* const wanted = tensor.unsafeGetTensorImpl();
   return std::any_of(objects_.begin(), objects_.end(), [&](const Object& object) {
     for (size_t at = 0; at + sizeof wanted <= object.seen.size(); at += alignof(void*)) {
@@ -169,7 +169,7 @@ bool ModuleState::names(const at::Tensor& tensor) const {
   });
 }
 
-std::optional<Reason> ModuleState::refuses(std::span<const at::Tensor> captured) const {
+std::optional<Reason> ModuleWatch::refuses(std::span<const at::Tensor> captured) const {
   if (!same()) return Reason::state_changed;
   for (const at::Tensor& tensor : captured) {
     const bool held_elsewhere = tensor.use_count() > 1;   // else it is a literal of the program

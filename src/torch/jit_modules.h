@@ -30,10 +30,10 @@ namespace escapement {
 void declare_module_size(const std::type_info& type, size_t size);
 
 // One state of a module and all modules below it.
-class ModuleState {
+class ModuleWatch {
  public:
   // Empty if some object's size is not known: `unknown` is its type then.
-  static std::shared_ptr<const ModuleState> of(const std::shared_ptr<torch::nn::Module>& module, std::string& unknown);
+  static std::shared_ptr<const ModuleWatch> of(const std::shared_ptr<torch::nn::Module>& module, std::string& unknown);
 
   bool same() const;                               // is that still the state?
   std::optional<Reason> refuses(std::span<const at::Tensor> captured) const;  // of a recording that has just ended

@@ -7,11 +7,11 @@
 
 namespace escapement {
 
-Body::Body(KernelEmitter& kernel, const Stage& stage, unsigned lanes) : kernel_(kernel), stage_(stage), lanes_(lanes) { mark_used(); }
+StageBody::StageBody(KernelEmitter& kernel, const Stage& stage, unsigned lanes) : kernel_(kernel), stage_(stage), lanes_(lanes) { mark_used(); }
 
 // --- what is needed
 
-void Body::mark_used() {
+void StageBody::mark_used() {
   auto nodes = stage_.body.nodes();
   used_.assign(nodes.size(), false);
   for (const LoopStore& s : stage_.stores) used_[s.value] = true;
@@ -28,7 +28,7 @@ void Body::mark_used() {
   }
 }
 
-bool Body::input_is_shared(const LoopInput& input) const {
+bool StageBody::input_is_shared(const LoopInput& input) const {
   switch (input.kind) {
     case LoopInput::Kind::load: return point_.params[input.number].kind == Access::Kind::zero;
     case LoopInput::Kind::gather: return point_.params[input.number].kind == Access::Kind::zero && shared_[input.position];
@@ -38,7 +38,7 @@ bool Body::input_is_shared(const LoopInput& input) const {
   return false;
 }
 
-void Body::classify() {
+void StageBody::classify() {
   auto nodes = stage_.body.nodes();
   shared_.assign(nodes.size(), true);
   for (size_t i = 0; i < nodes.size(); ++i) {
@@ -51,7 +51,7 @@ void Body::classify() {
 
 // --- emission
 
-void Body::enter(const Point& point) {
+void StageBody::enter(const Point& point) {
   point_ = point;
   classify();
   leave_if_nothing_to_gather();
@@ -73,7 +73,7 @@ void Body::enter(const Point& point) {
   for (const LoopReduction& r : stage_.reductions) if (shared_[r.value]) value(r.value);
 }
 
-void Body::begin(const Chunk& chunk) {
+void StageBody::begin(const Chunk& chunk) {
   chunk_ = chunk;
   auto nodes = stage_.body.nodes();
   values_.assign(nodes.size(), nullptr);
@@ -81,7 +81,7 @@ void Body::begin(const Chunk& chunk) {
     if (used_[i] && !shared_[i]) values_[i] = emit_node(nodes[i], chunk, false);
 }
 
-Value* Body::value(Reg reg) {
+Value* StageBody::value(Reg reg) {
   if (!shared_[reg]) return values_[reg];
   const ScalarNode& node = stage_.body.nodes()[reg];
   if (node.op == ScalarOp::constant) return kernel_.ir.constant(node.type, node.bits, lanes_);
@@ -89,19 +89,19 @@ Value* Body::value(Reg reg) {
   return splats_[reg];
 }
 
-void Body::store() {
+void StageBody::store() {
   for (const LoopStore& s : stage_.stores)
     escapement::store(kernel_, kernel_.nest.params[s.param].dtype, point_.params[s.param], chunk_, value(s.value));
 }
 
-Value* Body::emit_node(const ScalarNode& node, const Chunk& chunk, bool shared) {
+Value* StageBody::emit_node(const ScalarNode& node, const Chunk& chunk, bool shared) {
   if (node.op == ScalarOp::input) return emit_input(stage_.inputs[node.bits], node.type, chunk, shared);
   if (node.op == ScalarOp::param) return kernel_.scalar(static_cast<unsigned>(node.bits));
   auto operand = [&](int k, Reg r) -> Value* { return k >= arity_of(node.op) ? nullptr : shared ? scalars_[r] : value(r); };
   return emit_scalar(kernel_.ir, node, operand(0, node.a), operand(1, node.b), operand(2, node.c), kernel_.lanes(chunk.lanes));
 }
 
-Value* Body::emit_input(const LoopInput& input, DType type, const Chunk& chunk, bool shared) {
+Value* StageBody::emit_input(const LoopInput& input, DType type, const Chunk& chunk, bool shared) {
   switch (input.kind) {
     case LoopInput::Kind::load: return load(kernel_, kernel_.nest.params[input.number].dtype, point_.params[input.number], chunk);
     case LoopInput::Kind::gather: return emit_gather(input, chunk, shared);
@@ -112,7 +112,7 @@ Value* Body::emit_input(const LoopInput& input, DType type, const Chunk& chunk, 
   return point_.row_values[input.number];
 }
 
-Value* Body::emit_index(const LoopInput& input, const Chunk& chunk) {
+Value* StageBody::emit_index(const LoopInput& input, const Chunk& chunk) {
   Ir& ir = kernel_.ir;
   const IndexSource& source = point_.axes[input.number];
   llvm::Type* i64 = ir.b.getInt64Ty();
@@ -124,7 +124,7 @@ Value* Body::emit_index(const LoopInput& input, const Chunk& chunk) {
 // --- gather
 
 // Nothing may be read when there is no valid position. The caller reports the failure and drops the results.
-void Body::leave_if_nothing_to_gather() {
+void StageBody::leave_if_nothing_to_gather() {
   Ir& ir = kernel_.ir;
   auto nodes = stage_.body.nodes();
   for (size_t i = 0; i < nodes.size(); ++i) {
@@ -136,7 +136,7 @@ void Body::leave_if_nothing_to_gather() {
   }
 }
 
-Value* Body::checked_position(const LoopInput& input, Value* position, const Chunk& chunk) {
+Value* StageBody::checked_position(const LoopInput& input, Value* position, const Chunk& chunk) {
   Ir& ir = kernel_.ir;
   Value* bound = ir.splat(kernel_.scalar(input.bound), chunk.lanes);
   Value* zero = llvm::Constant::getNullValue(position->getType());
@@ -149,7 +149,7 @@ Value* Body::checked_position(const LoopInput& input, Value* position, const Chu
 }
 
 // A position that all lanes share moves the base: the rest is an ordinary access.
-Access Body::gathered(const LoopInput& input) {
+Access StageBody::gathered(const LoopInput& input) {
   Ir& ir = kernel_.ir;
   Access access = point_.params[input.number];
   Value* position = checked_position(input, scalars_[input.position], {});
@@ -157,7 +157,7 @@ Access Body::gathered(const LoopInput& input) {
   return access;
 }
 
-Value* Body::emit_gather(const LoopInput& input, const Chunk& chunk, bool shared) {
+Value* StageBody::emit_gather(const LoopInput& input, const Chunk& chunk, bool shared) {
   DType type = kernel_.nest.params[input.number].dtype;
   if (shared) return load(kernel_, type, gathered(input), chunk);
   size_t number = static_cast<size_t>(&input - stage_.inputs.data());

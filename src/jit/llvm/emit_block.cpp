@@ -61,7 +61,7 @@ unsigned BlockEmitter::rows_at_once() const {
   unsigned size = 0;
   bool logic = false;
   for (const Stage& stage : kernel.nest.stages) {
-    size = std::max(size, Body(kernel, stage, 1).size());
+    size = std::max(size, StageBody(kernel, stage, 1).size());
     for (const LoopReduction& r : stage.reductions) logic |= r.op == Op::argmax || r.op == Op::argmin;
   }
   const unsigned registers = logic || size >= kFewRowsFrom ? 1 : size >= kSomeRowsFrom ? 2 : 4;
@@ -169,7 +169,7 @@ Point BlockEmitter::point(Value* element) {
 }
 
 void BlockEmitter::emit_row_stage(const Stage& stage, const Chunk& chunk) {
-  Body body(kernel, stage, lanes);
+  StageBody body(kernel, stage, lanes);
   body.enter(point(ir.i64(0)));
   body.begin(chunk);
   body.store();
@@ -177,7 +177,7 @@ void BlockEmitter::emit_row_stage(const Stage& stage, const Chunk& chunk) {
 }
 
 void BlockEmitter::emit_plain_stage(const Stage& stage, const Chunk& chunk) {
-  Body body(kernel, stage, lanes);
+  StageBody body(kernel, stage, lanes);
   ir.loop("element", ir.i64(0), length, 1, [&](Value* j) {
     body.enter(point(j));
     body.begin(chunk);
@@ -186,7 +186,7 @@ void BlockEmitter::emit_plain_stage(const Stage& stage, const Chunk& chunk) {
 }
 
 void BlockEmitter::emit_reducing_stage(const Stage& stage, const Chunk& chunk) {
-  Body body(kernel, stage, lanes);
+  StageBody body(kernel, stage, lanes);
   std::vector<Reducer> reducers;
   std::vector<AccumulatorArray> arrays;
   for (const LoopReduction& r : stage.reductions) {

@@ -34,7 +34,7 @@ struct ColumnEmitter {
   void emit_row_stage(const Stage& stage, const Chunk& chunk);
   void emit_plain_stage(const Stage& stage, const Chunk& chunk);
   void emit_reducing_stage(const Stage& stage, const Chunk& chunk);
-  void emit_segment(Body& body, std::vector<Reducer>& reducers, const Chunk& chunk, Value* begin, Value* end);
+  void emit_segment(StageBody& body, std::vector<Reducer>& reducers, const Chunk& chunk, Value* begin, Value* end);
   Value* first_step(Value* elements);
   void clear(Reducer& reducer, AccumulatorArray& array, Value* count);
   void emit_tree(Reducer& reducer, AccumulatorArray& array, Value* step);
@@ -43,7 +43,7 @@ struct ColumnEmitter {
 unsigned ColumnEmitter::chunk_lanes() const {
   bool small = kernel.variant != Variant::general;
   for (const Stage& stage : kernel.nest.stages) {
-    small = small && Body(kernel, stage, 1).size() < kSmallBelow;
+    small = small && StageBody(kernel, stage, 1).size() < kSmallBelow;
     for (const LoopReduction& r : stage.reductions) small = small && r.op != Op::argmax && r.op != Op::argmin;
   }
   return std::min((small ? 4 : 2) * vector_lanes(kernel.nest, kernel.target), 32u);
@@ -113,7 +113,7 @@ Point ColumnEmitter::element_point() {
 // --- stages
 
 void ColumnEmitter::emit_row_stage(const Stage& stage, const Chunk& chunk) {
-  Body body(kernel, stage, lanes);
+  StageBody body(kernel, stage, lanes);
   body.enter(row_point());
   body.begin(chunk);
   body.store();
@@ -121,7 +121,7 @@ void ColumnEmitter::emit_row_stage(const Stage& stage, const Chunk& chunk) {
 }
 
 void ColumnEmitter::emit_plain_stage(const Stage& stage, const Chunk& chunk) {
-  Body body(kernel, stage, lanes);
+  StageBody body(kernel, stage, lanes);
   inside->start_at_zero();
   ir.loop("element", ir.i64(0), length, 1, [&](Value*) {
     body.enter(element_point());
@@ -132,7 +132,7 @@ void ColumnEmitter::emit_plain_stage(const Stage& stage, const Chunk& chunk) {
 }
 
 void ColumnEmitter::emit_reducing_stage(const Stage& stage, const Chunk& chunk) {
-  Body body(kernel, stage, lanes);
+  StageBody body(kernel, stage, lanes);
   std::vector<Reducer> reducers;
   std::vector<TotalVar> totals;
   arrays.clear();
@@ -153,7 +153,7 @@ void ColumnEmitter::emit_reducing_stage(const Stage& stage, const Chunk& chunk) 
 }
 
 // Leaves each reduction's result in accumulator 0.
-void ColumnEmitter::emit_segment(Body& body, std::vector<Reducer>& reducers, const Chunk& chunk, Value* begin, Value* end) {
+void ColumnEmitter::emit_segment(StageBody& body, std::vector<Reducer>& reducers, const Chunk& chunk, Value* begin, Value* end) {
   Value* step = first_step(ir.b.CreateSub(end, begin));
   Value* used = ir.b.CreateAdd(ir.b.CreateShl(step, 1), ir.i64(1));  // at least as many as the tree reads
   for (size_t r = 0; r < reducers.size(); ++r) clear(reducers[r], arrays[r], ir.min(used, ir.i64(kReduceLanes)));

@@ -11,13 +11,13 @@ namespace {
 constexpr unsigned kUnrollBelow = 24;  // nodes
 constexpr unsigned kMostLanes = 32;    // of a chunk
 
-unsigned unroll_of(const KernelEmitter& kernel, const Body& body) {
+unsigned unroll_of(const KernelEmitter& kernel, const StageBody& body) {
   return kernel.variant != Variant::general && body.size() < kUnrollBelow ? 2 : 1;
 }
 
 // Two registers for a large body: two chains of dependent operations run side by side, which fills the machine better than
 // one after the other.
-unsigned lanes_of(const KernelEmitter& kernel, const Body& narrow) {
+unsigned lanes_of(const KernelEmitter& kernel, const StageBody& narrow) {
   const bool large = kernel.variant != Variant::general && narrow.size() >= kUnrollBelow;
   return large ? std::min(2 * narrow.lanes(), kMostLanes) : narrow.lanes();
 }
@@ -36,7 +36,7 @@ Access access_of(KernelEmitter& kernel, unsigned param, Value* base, Value* stri
 
 }  // namespace
 
-void emit_vector_loop(KernelEmitter& kernel, Body& body, Value* begin, Value* end) {
+void emit_vector_loop(KernelEmitter& kernel, StageBody& body, Value* begin, Value* end) {
   Ir& ir = kernel.ir;
   const unsigned lanes = body.lanes(), step = lanes * unroll_of(kernel, body);
   Value* length = ir.b.CreateSub(end, begin);
@@ -70,7 +70,7 @@ void emit_map(KernelEmitter& kernel) {
     for (unsigned a : outer.axes()) point.axes.push_back({IndexSource::Kind::scalar, outer.index(a)});
     point.axes.push_back({IndexSource::Kind::lanes, nullptr});
     for (const Stage& stage : kernel.nest.stages) {
-      Body body(kernel, stage, lanes_of(kernel, Body(kernel, stage, lanes)));
+      StageBody body(kernel, stage, lanes_of(kernel, StageBody(kernel, stage, lanes)));
       body.enter(point);
       emit_vector_loop(kernel, body, kernel.inner_begin, kernel.inner_end);
     }

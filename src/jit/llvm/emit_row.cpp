@@ -118,7 +118,7 @@ void RowEmitter::emit_stage(const Stage& stage) {
 }
 
 void RowEmitter::emit_row_stage(const Stage& stage) {
-  Body body(kernel, stage, 1);
+  StageBody body(kernel, stage, 1);
   body.enter(row);
   body.begin(full_chunk(ir.i64(0), 1));
   body.store();
@@ -126,7 +126,7 @@ void RowEmitter::emit_row_stage(const Stage& stage) {
 }
 
 void RowEmitter::emit_plain_stage(const Stage& stage) {
-  Body body(kernel, stage, lanes);
+  StageBody body(kernel, stage, lanes);
   element.row_values = row.row_values;
   ir.if_then(ir.b.CreateICmpSGT(length, ir.i64(0)), [&] {
     body.enter(element);
@@ -143,12 +143,12 @@ void RowEmitter::emit_plain_stage(const Stage& stage) {
 
 // Two registers for a body that keeps its accumulators in memory: half as many rounds, and more to overlap in each.
 unsigned RowEmitter::lanes_of(const Stage& reducing) const {
-  const bool large = Body(kernel, reducing, 1).size() >= RowReduction::kRegistersBelow;
+  const bool large = StageBody(kernel, reducing, 1).size() >= RowReduction::kRegistersBelow;
   return large && !general() ? std::min(2 * lanes, kReduceLanes) : lanes;
 }
 
 void RowEmitter::emit_reducing_stage(const Stage& stage) {
-  Body body(kernel, stage, lanes_of(stage));
+  StageBody body(kernel, stage, lanes_of(stage));
   RowReduction reduction(kernel, body, !general());
   reduction.reset();
   element.row_values = row.row_values;
@@ -174,7 +174,7 @@ Value* RowEmitter::scratch_slot(Value* row_number, Value* segment, size_t reduct
 }
 
 void RowEmitter::write_partials(const Stage& stage, Value* row_number) {
-  Body body(kernel, stage, lanes);
+  StageBody body(kernel, stage, lanes);
   RowReduction reduction(kernel, body, true);
   element.row_values = row.row_values;
   ir.if_then(ir.b.CreateICmpSLT(kernel.inner_begin, kernel.inner_end), [&] {
@@ -193,7 +193,7 @@ void RowEmitter::write_partials(const Stage& stage, Value* row_number) {
 }
 
 void RowEmitter::read_partials(const Stage& stage, Value* row_number) {
-  Body body(kernel, stage, lanes);
+  StageBody body(kernel, stage, lanes);
   RowReduction reduction(kernel, body, true);
   reduction.reset();
   ir.loop("part", ir.i64(0), kernel.inner_end, 1, [&](Value* number) {

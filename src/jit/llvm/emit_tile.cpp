@@ -132,7 +132,7 @@ void TileEmitter::emit_line(Value* line, Value* begin, Value* end) {
   point.axes[before].value = ir.b.CreateAdd(point.axes[before].value, line);
   point.axes.push_back({IndexSource::Kind::lanes, nullptr});
   for (const Stage& stage : kernel.nest.stages) {
-    Body body(kernel, stage, vector_lanes(kernel.nest, kernel.target));
+    StageBody body(kernel, stage, vector_lanes(kernel.nest, kernel.target));
     body.enter(point);
     emit_vector_loop(kernel, body, begin, end);
   }

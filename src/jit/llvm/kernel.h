@@ -115,9 +115,9 @@ class Odometer {
 
 // --- bodies
 
-class Body {
+class StageBody {
  public:
-  Body(KernelEmitter& kernel, const Stage& stage, unsigned lanes);
+  StageBody(KernelEmitter& kernel, const Stage& stage, unsigned lanes);
   void enter(const Point& point);    // emits what all lanes share. Only where at least one element follows: it reads memory
   void begin(const Chunk& chunk);    // emits the nodes for this chunk
   Value* value(Reg reg);             // of the chunk begun last
@@ -149,7 +149,7 @@ class Body {
 };
 
 // Runs the body over [begin, end) of the vector axis: main loop and tail.
-void emit_vector_loop(KernelEmitter& kernel, Body& body, Value* begin, Value* end);
+void emit_vector_loop(KernelEmitter& kernel, StageBody& body, Value* begin, Value* end);
 
 // --- schedules
 

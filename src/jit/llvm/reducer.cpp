@@ -71,7 +71,7 @@ Partial Reducer::identity(unsigned lanes, llvm::Type* index_type) {
   return {value, ir_.splat(llvm::ConstantInt::get(index_type, none), lanes)};
 }
 
-Partial Reducer::element(Body& body, const Chunk& chunk, Value* segment_begin) {
+Partial Reducer::element(StageBody& body, const Chunk& chunk, Value* segment_begin) {
   llvm::Type* i32 = ir_.b.getInt32Ty();
   Partial found{body.value(reduction_.value), nullptr};
   if (has_index_) {
@@ -85,7 +85,7 @@ Partial Reducer::element(Body& body, const Chunk& chunk, Value* segment_begin) {
   return found;
 }
 
-Partial Reducer::element_of_column(Body& body, unsigned lanes, Value* index) {
+Partial Reducer::element_of_column(StageBody& body, unsigned lanes, Value* index) {
   Value* value = body.value(reduction_.value);
   return {value, has_index_ ? ir_.splat(ir_.b.CreateTrunc(index, ir_.b.getInt32Ty()), lanes) : nullptr};
 }

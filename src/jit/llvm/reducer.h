@@ -33,8 +33,8 @@ class Reducer {
   bool has_index() const { return has_index_; }
   uint32_t row_value() const { return reduction_.row_value; }
   Partial identity(unsigned lanes, llvm::Type* index_type);
-  Partial element(Body& body, const Chunk& chunk, Value* segment_begin);   // along a row; unused lanes: identity
-  Partial element_of_column(Body& body, unsigned lanes, Value* index);     // all lanes stand at `index` of the segment
+  Partial element(StageBody& body, const Chunk& chunk, Value* segment_begin);   // along a row; unused lanes: identity
+  Partial element_of_column(StageBody& body, unsigned lanes, Value* index);     // all lanes stand at `index` of the segment
   Partial combine(Partial a, Partial b, unsigned lanes);                   // a stands before b
   Partial tree(std::vector<Partial> vectors, unsigned lanes);              // all 32 accumulators, L a vector, to one scalar
   Partial in_row(Partial segment, Value* segment_begin);                   // index within the segment -> within the row

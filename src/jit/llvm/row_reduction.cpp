@@ -4,7 +4,7 @@
 
 namespace escapement {
 
-RowReduction::RowReduction(KernelEmitter& kernel, Body& body, bool contiguous)
+RowReduction::RowReduction(KernelEmitter& kernel, StageBody& body, bool contiguous)
     : kernel_(kernel), ir_(kernel.ir), body_(body), lanes_(body.lanes()), contiguous_(contiguous),
       in_registers_(contiguous && body.size() < kRegistersBelow && body.stage().reductions.size() <= 2) {
   llvm::Type* i32 = ir_.b.getInt32Ty();

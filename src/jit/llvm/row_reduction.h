@@ -12,7 +12,7 @@ class RowReduction {
   static constexpr unsigned kRegistersBelow = 24;  // nodes of the body
 
   // `prepare` is called before each masked chunk (general variant: lists the addresses of its elements); may be empty.
-  RowReduction(KernelEmitter& kernel, Body& body, bool contiguous);
+  RowReduction(KernelEmitter& kernel, StageBody& body, bool contiguous);
 
   void reset();                                      // totals of a row that has no elements
   void add_all(Value* length, llvm::function_ref<void(const Chunk&)> prepare);   // every segment of [0, length)
@@ -31,7 +31,7 @@ class RowReduction {
 
   KernelEmitter& kernel_;
   Ir& ir_;
-  Body& body_;
+  StageBody& body_;
   unsigned lanes_;
   bool contiguous_, in_registers_;
   std::vector<Reducer> reducers_;
