@@ -605,7 +605,7 @@ def test_clear_and_info():
 
 @pytest.mark.parametrize("arguments, error, words", [
     (dict(mode="replay", dims=["n"]), OptionError, "dims="), (dict(mode="other"), OptionError, "mode='other'"),
-    (dict(dims={"x": None}), OptionError, "dims="), (dict(check="sometimes"), OptionError, "check="),
+    (dict(dims={"y": 3}), escapement.DimError, "which is no argument"), (dict(check="sometimes"), OptionError, "check="),
     (dict(check=True), OptionError, "check="),
     (dict(strikt=True), OptionError, "did you mean 'strict'"), (dict(fn=3), TypeError, "function or module")])
 def test_bad_arguments_of_jit(arguments, error, words):
