@@ -59,7 +59,9 @@ std::vector<SourceFrame> frames_at(const void* address) {
   std::vector<SourceFrame> frames;
   for (uint32_t i = 0; i < found->getNumberOfFrames(); ++i) {
     const llvm::DILineInfo& line = found->getFrame(i);
-    frames.push_back({known(line.FunctionName), normal(known(line.FileName)), static_cast<int>(line.Line)});
+    // Without a line the file is a guess from the symbol table: what was compiled, not where the code stands.
+    std::string file = line.Line == 0 ? std::string() : normal(known(line.FileName));
+    frames.push_back({known(line.FunctionName), std::move(file), static_cast<int>(line.Line)});
   }
   return frames;
 }
