@@ -31,6 +31,19 @@ def test_a_range_is_checked_and_one_version_serves_it():
 
 
 @torch.no_grad()
+def test_open_dims_are_one_program_at_0_1_and_primes():
+    fn = lambda x, b: torch.relu(x * 2 + b)  # noqa: E731
+    jitted = escapement.jit(fn, dims={"x": [Dim("n"), Dim("m")], "b": [Dim("m")]})
+    jitted(torch.randn(5, 7), torch.randn(7))
+    escapement.reset()
+    sizes = [(0, 3), (1, 1), (1, 7), (2, 13), (31, 0), (61, 127)]
+    check(jitted, fn, [(torch.randn(n, m), torch.randn(m)) for n, m in sizes])
+    seen = escapement.stats()
+    assert seen["hits"] == len(sizes) and seen["launches"] >= len(sizes), seen
+    assert not seen.get("recordings") and not seen.get("specialisations") and one_version(jitted), seen
+
+
+@torch.no_grad()
 def test_served_calls_need_no_python_check(monkeypatch):
     jitted = escapement.jit(lambda x, k: x[:k] * 2, dims={"x": [N, 4], "k": Dim("k", 1, 3)})
     jitted(torch.ones(5, 4), 2)
