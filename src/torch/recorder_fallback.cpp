@@ -457,6 +457,8 @@ void set_materialise_hook(MaterialiseHook hook) { materialise_hook.store(hook, s
 
 const char* composite_in_progress() { return t_composite ? t_composite->name.c_str() : nullptr; }
 
+c10::BoxedKernel fallback_kernel() { return c10::BoxedKernel::makeFromFunction<&on_op>(); }
+
 void install_fallback() {
   static const auto library = [] {
     auto lib = std::make_unique<torch::Library>(torch::Library::IMPL, "_", kRecorderKey, __FILE__, static_cast<uint32_t>(__LINE__));

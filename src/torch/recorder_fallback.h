@@ -9,6 +9,7 @@ namespace escapement {
 struct Tape;
 
 void install_fallback();   // once per process; idempotent
+c10::BoxedKernel fallback_kernel();
 
 // True while a composite is being recorded through its parts; its name, for storage accesses inside.
 const char* composite_in_progress();

@@ -18,11 +18,6 @@
 namespace escapement {
 namespace {
 
-// Keys that we look at by themselves.
-const uint64_t kOwn = c10::DispatchKeySet(kRecorderKey).raw_repr();
-
-bool autocast_is_off(c10::DispatchKeySet excluded) { return excluded.has(c10::DispatchKey::AutocastCPU); }
-
 std::span<c10::IValue> arguments_on(torch::jit::Stack& stack, const c10::OperatorHandle& op) {
   const size_t count = op.schema().arguments().size();
   return {stack.data() + (stack.size() - count), count};
@@ -63,28 +58,11 @@ bool divides_integers(const OpPlan& plan, std::span<const c10::IValue> arguments
 
 }  // namespace
 
-// Holds the flag; lets go of what is no longer needed once it is down.
-class ReplayCall::Lock {
- public:
-  explicit Lock(ReplayCall& call) : call_(call) {
-    while (call_.busy_.exchange(true, std::memory_order_acquire)) std::this_thread::yield();
-  }
-  ~Lock() {
-    if (call_.letting_go_.empty() && !call_.old_recorder_) [[likely]] call_.busy_.store(false, std::memory_order_release);
-    else let_go();
-  }
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
-
- private:
-  void let_go() {
-    const std::vector<at::Tensor> tensors = std::exchange(call_.letting_go_, {});
-    const std::unique_ptr<SegmentRecorder> recorder = std::move(call_.old_recorder_);
-    call_.busy_.store(false, std::memory_order_release);
-  }
-
-  ReplayCall& call_;
-};
+void ReplayCall::Lock::let_go() {
+  const std::vector<at::Tensor> tensors = std::exchange(call_.letting_go_, {});
+  const std::unique_ptr<SegmentRecorder> recorder = std::move(call_.old_recorder_);
+  call_.busy_.store(false, std::memory_order_release);
+}
 
 ReplayCall::ReplayCall(StreamTree& tree) : tree_(tree) {}
 
@@ -95,15 +73,7 @@ void ReplayCall::begin() {
 
 ReplayCall::~ReplayCall() = default;
 
-ReplayCall* ReplayCall::current() { return static_cast<ReplayCall*>(op_listener()); }
-
 // --- the state of torch
-
-bool ReplayCall::same_state(c10::impl::LocalDispatchKeySet tls) const {
-  return (tls.included_.raw_repr() & ~kOwn) == included_ &&
-         (tls.excluded_.raw_repr() | c10::autocast_dispatch_keyset.raw_repr()) == excluded_ &&
-         c10::get_default_dtype() == dtype_;
-}
 
 bool ReplayCall::adopt_state() {
   if (root_ != nullptr && same_state(c10::impl::tls_local_dispatch_key_set())) return false;
@@ -121,8 +91,7 @@ bool ReplayCall::mode_active() const { return (included_ & ~c10::default_include
 // --- one operator
 
 void ReplayCall::on_op(const c10::OperatorHandle& op, Stack& stack) {
-  const auto tls = c10::impl::tls_local_dispatch_key_set();
-  if (!recorder_ && autocast_is_off(tls.excluded_) && same_state(tls)) [[likely]] {
+  if (may_match()) [[likely]] {
     const Lock lock(*this);
     const size_t count = op.schema().arguments().size();
     if (StreamNode* node = segment_.match(*cursor_, op, stack.data() + (stack.size() - count), false)) {
@@ -218,8 +187,7 @@ void ReplayCall::accept(StreamNode& node, Stack& stack, size_t count) {
   cursor_ = &node;
   const c10::IValue* const arguments = stack.data() + (stack.size() - count);
   for (const uint32_t written : node.bumped)
-    if (arguments[written].isTensor())
-      if (Deferred* deferred = Deferred::of(arguments[written].toTensor().unsafeGetTensorImpl())) deferred->note_write();
+    if (arguments[written].isTensor()) note_write(arguments[written].toTensor().unsafeGetTensorImpl());
   if (node.results.size() == 1) [[likely]] {
     c10::IValue result = hand(node.results[0], arguments, node);
     torch::jit::drop(stack, count);
@@ -236,8 +204,8 @@ void ReplayCall::accept(StreamNode& node, Stack& stack, size_t count) {
 c10::IValue ReplayCall::hand(const Handed& handed, const c10::IValue* arguments, const StreamNode& node) {
   switch (handed.kind) {
     case Handed::Kind::produced: {
-      const size_t first = node.extent.produced - node.produced.size();
-      return defer(node.produced[handed.index - first], arguments, node);
+      const Produced& type = node.produced[handed.index - (node.extent.produced - node.produced.size())];
+      return defer(type, type.view_of < 0 ? nullptr : arguments[type.view_of].toTensor().unsafeGetTensorImpl());
     }
     case Handed::Kind::argument: return arguments[handed.index];
     case Handed::Kind::none: return at::Tensor();
@@ -248,19 +216,16 @@ c10::IValue ReplayCall::hand(const Handed& handed, const c10::IValue* arguments,
   return list;
 }
 
-at::Tensor ReplayCall::defer(const Produced& type, const c10::IValue* arguments, const StreamNode& node) {
-  DeferredPtr tensor;
-  if (!free_.empty() && free_.back()->may_begin(type)) {
-    tensor = std::move(free_.back());
-    free_.pop_back();
-  } else {
-    tensor = c10::make_intrusive<Deferred>(type.keys, type.dtype);
+at::Tensor ReplayCall::hand_one(const StreamNode& node, const c10::TensorImpl* const* operands) {
+  for (const uint32_t written : node.bumped)
+    if (operands[written]) note_write(operands[written]);
+  const Handed& handed = node.results[0];
+  if (handed.kind == Handed::Kind::argument) {
+    auto* const argument = const_cast<c10::TensorImpl*>(operands[handed.index]);
+    return at::Tensor(c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(argument));
   }
-  tensor->begin(this, type, static_cast<uint32_t>(pending_.size()));
-  if (type.view_of) tensor->share_version(*arguments[type.view_of - node.arguments.data()].toTensor().unsafeGetTensorImpl());
-  segment_.produce(tensor.get());
-  pending_.push_back(tensor);
-  return at::Tensor(std::move(tensor));
+  const Produced& type = node.produced[0];
+  return defer(type, type.view_of < 0 ? nullptr : operands[type.view_of]);
 }
 
 bool ReplayCall::shape_of(const Produced& type, c10::SmallVector<int64_t, 8>& sizes, c10::SmallVector<int64_t, 8>& strides,

@@ -7,14 +7,18 @@
 // Nothing that may want Python's lock happens while the flag is held: what must be let go is let go afterwards.
 #pragma once
 
+#include <c10/core/DefaultDtype.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <array>
 #include <atomic>
+#include <thread>
 #include <vector>
 
 #include "torch/recorder_fallback.h"
-#include "torch/replay_mode/deferred.h"
+#include "torch/replay_mode/pending.h"
 #include "torch/replay_mode/segment_recorder.h"
+#include "torch/replay_mode/unboxed_match.h"
 
 namespace escapement {
 
@@ -24,8 +28,12 @@ class ReplayCall final : public OpListener {
   ~ReplayCall();
 
   void begin();                    // on this thread, from here on
-  static ReplayCall* current();
+  static ReplayCall* current() { return static_cast<ReplayCall*>(op_listener()); }
   void on_op(const c10::OperatorHandle& op, torch::jit::Stack& stack) override;
+  // An operator that returns one tensor, given its arguments as they are; undefined if it does not continue the stream, and
+  // nothing has happened then.
+  template <class... Args>
+  at::Tensor match_unboxed(const c10::OperatorHandle& op, const Args&... args);
   void end_segment() override;
   // Sizes and strides of a tensor that is pending; false if they are not known before it has memory.
   bool shape_of(const Produced& type, c10::SmallVector<int64_t, 8>& sizes, c10::SmallVector<int64_t, 8>& strides,
@@ -33,11 +41,19 @@ class ReplayCall final : public OpListener {
 
  private:
   using Stack = torch::jit::Stack;
-  using DeferredPtr = c10::intrusive_ptr<Deferred>;
   class Lock;
 
   // --- the state of torch that operators depend on
-  bool same_state(c10::impl::LocalDispatchKeySet tls) const;
+  static bool autocast_is_off(c10::DispatchKeySet excluded) { return excluded.has(c10::DispatchKey::AutocastCPU); }
+  bool same_state(c10::impl::LocalDispatchKeySet tls) const {
+    return (tls.included_.raw_repr() & ~kOwn) == included_ &&
+           (tls.excluded_.raw_repr() | c10::autocast_dispatch_keyset.raw_repr()) == excluded_ &&
+           c10::get_default_dtype() == dtype_;
+  }
+  bool may_match() const {
+    const auto tls = c10::impl::tls_local_dispatch_key_set();
+    return !recorder_ && autocast_is_off(tls.excluded_) && same_state(tls);
+  }
   bool adopt_state();              // false: nothing changed
   bool mode_active() const;        // somebody else listens to operators, too
 
@@ -49,7 +65,16 @@ class ReplayCall final : public OpListener {
 
   void accept(StreamNode& node, Stack& stack, size_t count);
   c10::IValue hand(const Handed& handed, const c10::IValue* arguments, const StreamNode& node);
-  at::Tensor defer(const Produced& type, const c10::IValue* arguments, const StreamNode& node);
+  at::Tensor hand_one(const StreamNode& node, const c10::TensorImpl* const* operands);
+  at::Tensor defer(const Produced& type, const c10::TensorImpl* base) {
+    Deferred& tensor = pending_.add(this, type);
+    if (base) tensor.share_version(*base);
+    segment_.produce(&tensor);
+    return at::Tensor(c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(&tensor));
+  }
+  static void note_write(const c10::TensorImpl* written) {
+    if (Deferred* const deferred = Deferred::of(written)) deferred->note_write();
+  }
 
   void start_recording();
   void record(const c10::OperatorHandle& op, const OpPlan& plan, Stack& stack);
@@ -66,7 +91,9 @@ class ReplayCall final : public OpListener {
   void settle(const std::vector<at::Tensor>& real);
   void lose_pending();
   void reset();
-  void let_go(DeferredPtr&& tensor);
+
+  // Keys that we look at by themselves.
+  inline static const uint64_t kOwn = c10::DispatchKeySet(kRecorderKey).raw_repr();
 
   StreamTree& tree_;
   Segment segment_;
@@ -75,12 +102,54 @@ class ReplayCall final : public OpListener {
   StreamNode* shadow_ = nullptr;         // recording: the like place of a branch beside this one
   uint64_t included_ = 0, excluded_ = 0;
   caffe2::TypeMeta dtype_;               // the default one
-  std::vector<DeferredPtr> pending_;     // by number
-  std::vector<DeferredPtr> free_;        // to be used again
+  Pending pending_;
   std::unique_ptr<SegmentRecorder> recorder_;
   std::vector<at::Tensor> letting_go_;   // once the flag is down
   std::unique_ptr<SegmentRecorder> old_recorder_;
   std::atomic<bool> busy_{false};
 };
+
+// Holds the flag; lets go of what is no longer needed once it is down.
+class ReplayCall::Lock {
+ public:
+  explicit Lock(ReplayCall& call) : call_(call) {
+    while (call_.busy_.exchange(true, std::memory_order_acquire)) [[unlikely]] std::this_thread::yield();
+  }
+  ~Lock() {
+    if (call_.letting_go_.empty() && !call_.old_recorder_) [[likely]] call_.busy_.store(false, std::memory_order_release);
+    else let_go();
+  }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  void let_go();
+  ReplayCall& call_;
+};
+
+namespace replay_detail {
+inline const c10::TensorImpl* operand(const at::Tensor& tensor) { return tensor.unsafeGetTensorImpl(); }
+inline const c10::TensorImpl* operand(const std::optional<at::Tensor>& tensor) {
+  return tensor ? tensor->unsafeGetTensorImpl() : nullptr;
+}
+template <class T>
+const c10::TensorImpl* operand(const T&) { return nullptr; }
+}  // namespace replay_detail
+
+template <class... Args>
+at::Tensor ReplayCall::match_unboxed(const c10::OperatorHandle& op, const Args&... args) {
+  if (!may_match()) [[unlikely]] return {};
+  const Lock lock(*this);
+  StreamNode* const node = Segment::first_child(*cursor_, op, [&](const StreamNode& child) {
+    return child.hands_one && UnboxedMatch(segment_).arguments(child, args...);
+  });
+  if (node == nullptr) return {};
+  segment_.accept(*node);
+  cursor_ = node;
+  const std::array<const c10::TensorImpl*, sizeof...(Args)> operands{replay_detail::operand(args)...};
+  at::Tensor result = hand_one(*node, operands.data());
+  if (node->ends) flush();
+  return result;
+}
 
 }  // namespace escapement

@@ -40,7 +40,7 @@ void ReplayCall::start_recording() {
   }
   const std::vector<at::Tensor>& real = recorder->produced();
   for (uint32_t i = 0; i < pending_.size(); ++i) {
-    if (is_held(pending_[i], *pending_[i], 1)) recorder->hold(i, at::Tensor(pending_[i]));
+    if (pending_.is_held(i)) recorder->hold(i, pending_.tensor(i));
     else segment_.replace(i, real[i].unsafeGetTensorImpl());
   }
   settle(real);
@@ -151,7 +151,7 @@ void ReplayCall::flush() {
 Slots ReplayCall::live() const {
   Slots slots;
   for (uint32_t i = 0; i < pending_.size(); ++i)
-    if (is_held(pending_[i], *pending_[i], 1)) slots.push_back(i);
+    if (pending_.is_held(i)) slots.push_back(i);
   return slots;
 }
 
@@ -214,24 +214,12 @@ void ReplayCall::run_one_by_one() {
 // Tensors that are still held become ordinary ones; the others are used again. Where nothing was computed there is an error
 // to tell.
 void ReplayCall::settle(const std::vector<at::Tensor>& real) {
-  for (size_t i = 0; i < pending_.size(); ++i) {
-    DeferredPtr& tensor = pending_[i];
-    if (i < real.size() && real[i].defined()) tensor->settle(real[i]);
-    else tensor->lose();
-    let_go(std::move(tensor));
-  }
-  pending_.clear();
+  for (size_t i = 0; i < pending_.size() && i < real.size(); ++i)
+    if (real[i].defined()) pending_[i].settle(real[i]);
+  pending_.clear(letting_go_);
 }
 
 void ReplayCall::lose_pending() { settle({}); }
-
-void ReplayCall::let_go(DeferredPtr&& tensor) {
-  constexpr size_t kKept = StreamTree::kMaxOperators;
-  const bool reusable = tensor.use_count() == 1 && tensor.weak_use_count() == 1 && !has_python_object(*tensor) &&
-                        tensor->autograd_meta() == nullptr && tensor->key_set().has(kRecorderKey);
-  if (reusable && free_.size() < kKept) free_.push_back(std::move(tensor));
-  else letting_go_.emplace_back(std::move(tensor));
-}
 
 void ReplayCall::reset() {
   if (recorder_) old_recorder_ = std::move(recorder_);

@@ -1,6 +1,8 @@
 // See deferred.h.
 #include "torch/replay_mode/deferred.h"
 
+#include <typeinfo>
+
 #include "support/error.h"
 #include "torch/recorder_tape.h"
 #include "torch/replay_mode/call.h"
@@ -11,17 +13,8 @@ Deferred::Deferred(c10::DispatchKeySet keys, caffe2::TypeMeta dtype)
     : c10::TensorImpl(keys.add(kRecorderKey), dtype, c10::Device(c10::DeviceType::CPU)) {}
 
 Deferred* Deferred::of(const c10::TensorImpl* impl) {
-  if (!impl->key_set().has(kRecorderKey)) return nullptr;
-  return dynamic_cast<Deferred*>(const_cast<c10::TensorImpl*>(impl));
-}
-
-void Deferred::begin(ReplayCall* call, const Produced& type, uint32_t number) {
-  call_ = call;
-  type_ = &type;
-  number_ = number;
-  lost_ = false;
-  data_type_ = type.dtype;
-  set_custom_sizes_strides(SizesStridesPolicy::CustomSizes);
+  if (!impl->key_set().has(kRecorderKey) || typeid(*impl) != typeid(Deferred)) return nullptr;   // a recorder's wrapper
+  return static_cast<Deferred*>(const_cast<c10::TensorImpl*>(impl));
 }
 
 void Deferred::share_version(const c10::TensorImpl& base) {

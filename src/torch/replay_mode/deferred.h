@@ -17,9 +17,15 @@ class Deferred final : public c10::TensorImpl {
   Deferred(c10::DispatchKeySet keys, caffe2::TypeMeta dtype);
 
   static Deferred* of(const c10::TensorImpl* impl);   // null unless it is one that has no memory yet
-  void begin(ReplayCall* call, const Produced& type, uint32_t number);
   bool may_begin(const Produced& type) const {        // used again for such a tensor
-    return own_version_ && key_set_ == type.keys.add(kRecorderKey);
+    return (own_version_ || type.view_of >= 0) && key_set_ == type.keys.add(kRecorderKey);
+  }
+  void begin(ReplayCall* call, const Produced& type) {
+    call_ = call;
+    type_ = &type;
+    lost_ = false;
+    data_type_ = type.dtype;
+    set_custom_sizes_strides(SizesStridesPolicy::CustomSizes);
   }
   void share_version(const c10::TensorImpl& base);
   void note_write();
@@ -54,7 +60,6 @@ class Deferred final : public c10::TensorImpl {
 
   ReplayCall* call_ = nullptr;
   const Produced* type_ = nullptr;
-  uint32_t number_ = 0;
   bool lost_ = false;
   bool own_version_ = true;   // its counter of versions is new and its own
 };

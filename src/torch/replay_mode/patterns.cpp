@@ -80,7 +80,7 @@ class Describer {
   static Pattern constant(const c10::IValue& v) {
     Pattern pattern;
     pattern.kind = Kind::constant;
-    pattern.value = v;
+    pattern.hold(v);
     return pattern;
   }
 
@@ -108,7 +108,7 @@ class Describer {
 
   Pattern dressed(const c10::TensorImpl& impl) {
     Pattern pattern;
-    pattern.value = number_in(impl);
+    pattern.hold(number_in(impl));
     const bool varies = !pattern.value.isBool() && next_number_varies();
     pattern.kind = varies ? Kind::any_number : Kind::number;
     pattern.integer = pattern.value.isInt();

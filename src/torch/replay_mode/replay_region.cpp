@@ -7,6 +7,7 @@
 #include "support/events.h"
 #include "torch/recorder_tape.h"
 #include "torch/replay_mode/call.h"
+#include "torch/replay_mode/unboxed.h"
 
 namespace escapement {
 namespace {
@@ -25,6 +26,7 @@ ReplayRegion::ReplayRegion(std::string name, Forward forward, Options options)
     : name_(std::move(name)), forward_(std::move(forward)), options_(std::move(options)),
       tree_(std::make_unique<StreamTree>(name_, options_)), pool_(std::make_unique<Pool>()) {
   install_recorder();
+  install_unboxed();
   set_materialise_hook(&materialise);
 }
 ReplayRegion::~ReplayRegion() = default;

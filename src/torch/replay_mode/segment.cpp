@@ -1,6 +1,8 @@
 // See segment.h.
 #include "torch/replay_mode/segment.h"
 
+#include <c10/core/UndefinedTensorImpl.h>
+
 #include <bit>
 
 #include "support/error.h"
@@ -76,14 +78,31 @@ bool Segment::matches_fresh(const Pattern& pattern, const c10::TensorImpl& impl,
   return true;
 }
 
-bool Segment::matches_number(const Pattern& pattern, const c10::IValue& value) {
-  if (!value.isTensor() || !is_dressed_number(*value.toTensor().unsafeGetTensorImpl())) return false;
-  const c10::IValue number = number_in(*value.toTensor().unsafeGetTensorImpl());
+bool Segment::takes(const Pattern& pattern, double number) {
+  if (pattern.kind != Pattern::Kind::any_real) return false;
+  if (reals_.size() <= pattern.index) reals_.resize(pattern.index + 1);
+  return reals_[pattern.index] = number, true;
+}
+
+bool Segment::matches_number(const Pattern& pattern, const c10::TensorImpl& impl) {
+  if (!is_dressed_number(impl)) return false;
+  const c10::IValue number = number_in(impl);
   if (pattern.kind == Pattern::Kind::number) return same_constant(pattern.value, number);
   if (pattern.integer ? !number.isInt() : !number.isDouble()) return false;
   if (pattern.integer) return table_[pattern.index] = number.toInt(), true;
   if (reals_.size() <= pattern.index) reals_.resize(pattern.index + 1);
   return reals_[pattern.index] = number.toDouble(), true;
+}
+
+// Neither of this segment nor known.
+bool Segment::matches_other(const Pattern& pattern, const c10::TensorImpl& impl, bool recording) {
+  switch (pattern.kind) {
+    case Pattern::Kind::fresh: return matches_fresh(pattern, impl, recording);
+    case Pattern::Kind::absent: return &impl == c10::UndefinedTensorImpl::singleton();
+    case Pattern::Kind::number:
+    case Pattern::Kind::any_number: return matches_number(pattern, impl);
+    default: return false;
+  }
 }
 
 bool Segment::matches_list(const Pattern& pattern, const c10::IValue& value, bool recording) {
@@ -107,47 +126,28 @@ bool Segment::matches_list(const Pattern& pattern, const c10::IValue& value, boo
 }
 
 bool Segment::matches(const Pattern& pattern, const c10::IValue& value, bool recording) {
+  if (value.isTensor()) return matches(pattern, *value.toTensor().unsafeGetTensorImpl(), recording);
   switch (pattern.kind) {
-    case Pattern::Kind::produced: {
-      if (!value.isTensor()) return false;
-      const c10::TensorImpl* impl = value.toTensor().unsafeGetTensorImpl();
-      return impl == produced_[pattern.index] && !wants_gradient(*impl);
-    }
-    case Pattern::Kind::fresh:
-      return value.isTensor() && matches_fresh(pattern, *value.toTensor().unsafeGetTensorImpl(), recording);
-    case Pattern::Kind::known: return value.isTensor() && value.toTensor().unsafeGetTensorImpl() == outside_[pattern.index];
-    case Pattern::Kind::absent: return value.isNone() || (value.isTensor() && !value.toTensor().defined());
+    case Pattern::Kind::absent: return value.isNone();
     case Pattern::Kind::constant: return same_constant(pattern.value, value);
-    case Pattern::Kind::number:
-    case Pattern::Kind::any_number: return matches_number(pattern, value);
     case Pattern::Kind::integer:
-      if (!value.isInt() || value.toInt() < 0 || value.toInt() == INT64_MAX) return false;
-      return table_[pattern.index] = value.toInt(), true;
-    case Pattern::Kind::negative:
-      if (!value.isInt() || value.toInt() >= -1 || value.toInt() == INT64_MIN) return false;
-      return table_[pattern.index] = -value.toInt(), true;
-    case Pattern::Kind::any_real:
-      if (!value.isDouble()) return false;
-      if (reals_.size() <= pattern.index) reals_.resize(pattern.index + 1);
-      return reals_[pattern.index] = value.toDouble(), true;
+    case Pattern::Kind::negative: return value.isInt() && takes(pattern, value.toInt());
+    case Pattern::Kind::any_real: return value.isDouble() && takes(pattern, value.toDouble());
     case Pattern::Kind::list: return matches_list(pattern, value, recording);
+    default: return false;
   }
-  return false;
 }
 
 bool Segment::matches(const StreamNode& node, const c10::IValue* arguments, bool recording) {
-  outside_.resize(externals_.size());
+  begin_match();
   for (const Pattern& pattern : node.arguments)
     if (!matches(pattern, *arguments++, recording)) return false;
-  for (const Check& check : node.checks)
-    if (!check.holds(table_.data())) return false;
-  return true;
+  return holds(node.checks);
 }
 
-void Segment::accept(StreamNode& node) {
-  for (size_t i = externals_.size(); i < node.extent.externals; ++i)
+void Segment::keep_outside(size_t count) {
+  for (size_t i = externals_.size(); i < count; ++i)
     externals_.emplace_back(c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(const_cast<c10::TensorImpl*>(outside_[i])));
-  nodes_.push_back(&node);
 }
 
 void Segment::clear() {

@@ -18,14 +18,44 @@ class Segment {
   // stays noted only if `accept` follows. `recording`: produced tensors are ordinary ones, to be told from others by
   // `is_produced` alone.
   StreamNode* match(StreamNode& parent, const c10::OperatorHandle& op, const c10::IValue* arguments, bool recording) {
+    return first_child(parent, op, [&](const StreamNode& node) { return matches(node, arguments, recording); });
+  }
+  bool matches(const StreamNode& node, const c10::IValue* arguments, bool recording);
+  template <class Predicate>
+  static StreamNode* first_child(StreamNode& parent, const c10::OperatorHandle& op, const Predicate& matches) {
     for (StreamNode* node = parent.child.load(std::memory_order_acquire); node != nullptr;
          node = node->sibling.load(std::memory_order_acquire)) {
-      if (node->op == op && matches(*node, arguments, recording)) return node;
+      if (node->op == op && matches(*node)) return node;
     }
     return nullptr;
   }
-  bool matches(const StreamNode& node, const c10::IValue* arguments, bool recording);
-  void accept(StreamNode& node);               // its inputs are the segment's; produced tensors are added by `produce`
+
+  // Of one operator, in parts (unboxed_match.h): all of its arguments, then the relations.
+  void begin_match() { outside_.resize(externals_.size()); }
+  bool matches(const Pattern& pattern, const c10::IValue& value, bool recording);
+  bool matches(const Pattern& pattern, const c10::TensorImpl& impl, bool recording) {
+    switch (pattern.kind) {
+      case Pattern::Kind::produced: return &impl == produced_[pattern.index] && !may_want_gradient(impl);
+      case Pattern::Kind::known: return &impl == outside_[pattern.index] && !may_want_gradient(impl);
+      default: return matches_other(pattern, impl, recording);
+    }
+  }
+  bool takes(const Pattern& pattern, int64_t number) {
+    if (pattern.kind == Pattern::Kind::integer) return number >= 0 && number != INT64_MAX && (table_[pattern.index] = number, true);
+    return pattern.kind == Pattern::Kind::negative && number < -1 && number != INT64_MIN && (table_[pattern.index] = -number, true);
+  }
+  bool takes(const Pattern& pattern, double number);
+  bool holds(const std::vector<Check>& checks) const {
+    for (const Check& check : checks)
+      if (!check.holds(table_.data())) return false;
+    return true;
+  }
+
+  // Its inputs are the segment's; produced tensors are added by `produce`.
+  void accept(StreamNode& node) {
+    if (externals_.size() < node.extent.externals) [[unlikely]] keep_outside(node.extent.externals);
+    nodes_.push_back(&node);
+  }
   void produce(const c10::TensorImpl* impl) { produced_.push_back(impl); }
   void replace(uint32_t number, const c10::TensorImpl* impl) { produced_[number] = impl; }
   void clear();
@@ -48,10 +78,14 @@ class Segment {
   std::vector<Argument> inputs(std::vector<at::Tensor>& held) const;
 
  private:
-  bool matches(const Pattern& pattern, const c10::IValue& value, bool recording);
+  static bool may_want_gradient(const c10::TensorImpl& impl) {
+    return const_cast<c10::TensorImpl&>(impl).autograd_meta() != nullptr && wants_gradient(impl);
+  }
+  bool matches_other(const Pattern& pattern, const c10::TensorImpl& impl, bool recording);
   bool matches_fresh(const Pattern& pattern, const c10::TensorImpl& impl, bool recording);
   bool matches_list(const Pattern& pattern, const c10::IValue& value, bool recording);
-  bool matches_number(const Pattern& pattern, const c10::IValue& value);
+  bool matches_number(const Pattern& pattern, const c10::TensorImpl& impl);
+  void keep_outside(size_t count);
   c10::IValue argument(const Pattern& pattern, const std::vector<at::Tensor>& produced) const;
   c10::IValue list_argument(const Pattern& pattern, const std::vector<at::Tensor>& produced) const;
 

@@ -282,16 +282,17 @@ void SegmentRecorder::describe_produced(StreamNode& node, const at::Tensor& prog
   out.strides_known = all(type.strides, out.strides);
   out.offset = Formula::of(trace.dims, type.offset, slot);
   out.base_slot = offset_slot(type.root);
-  for (size_t i = 0; i < arguments_.size() && !out.view_of; ++i) {
+  for (size_t i = 0; i < arguments_.size() && out.view_of < 0; ++i) {
     const Wrapper* operand = arguments_[i].isTensor() ? Wrapper::of(arguments_[i].toTensor()) : nullptr;
     if (!operand || !operand->value()) continue;
-    if (trace.type(operand->value()).storage == type.storage) out.view_of = &node.arguments[i];
+    if (trace.type(operand->value()).storage == type.storage) out.view_of = static_cast<int>(i);
   }
   node.produced.push_back(std::move(out));
 }
 
 void SegmentRecorder::complete(StreamNode& node, const OpPlan& plan) {
   node.results = handed_;
+  node.hands_one = handed_.size() == 1 && (handed_[0].kind == Handed::Kind::produced || handed_[0].kind == Handed::Kind::argument);
   for (size_t i = first_produced_; i < wrappers_.size(); ++i) describe_produced(node, wrappers_[i]);
   node.extent.produced = static_cast<uint32_t>(wrappers_.size());
   node.bumped = plan.writes;

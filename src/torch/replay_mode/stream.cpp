@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "support/events.h"
 #include "torch/program_metadata.h"
@@ -85,6 +86,14 @@ void TensorForm::read(const c10::TensorImpl& impl, int64_t* slots) const {
   slots = std::copy(impl.sizes().begin(), impl.sizes().end(), slots);
   if (!contiguous) slots = std::copy(impl.strides().begin(), impl.strides().end(), slots);
   *slots = impl.storage_offset();
+}
+
+void Pattern::hold(const c10::IValue& constant) {
+  value = constant;
+  if (constant.isInt()) number = Number::integer, bits = constant.toInt();
+  if (constant.isDouble()) number = Number::real, bits = std::bit_cast<int64_t>(constant.toDouble());
+  if (constant.isBool()) number = Number::truth, bits = constant.toBool() ? 1 : 0;
+  if (constant.isIntList()) integers = constant.toIntVector();
 }
 
 StreamNode::~StreamNode() {

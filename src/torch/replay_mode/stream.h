@@ -68,12 +68,17 @@ struct Pattern {
     fresh,          // x<index>, used for the first time; `slot` begins its sizes
     list,           // `items`
   } kind = Kind::absent;
+  enum class Number : uint8_t { none, integer, real, truth } number = Number::none;   // what `value` is
   bool integer = false;               // any_number: of integers
   bool scalar = false;                // constant: a number among the operator's formal arguments, which may vary
   uint32_t index = 0, slot = 0;
+  int64_t bits = 0;                   // of the number
+  std::vector<int64_t> integers;      // if `value` is a list of integers
   c10::IValue value;
   TensorForm form;
   std::vector<Pattern> items;
+
+  void hold(const c10::IValue& constant);   // as `value`
 };
 
 // What an operator hands back: an argument, a new tensor, nothing, or a list of these.
@@ -91,7 +96,7 @@ struct Produced {
   std::optional<Formula> offset;        // in the root's memory; empty: unknown before the tensor has memory
   std::optional<uint32_t> base_slot;    // and where that begins, if the root is from outside
   bool strides_known = false;
-  const Pattern* view_of = nullptr;     // the operand whose memory it is, for the counter of versions
+  int view_of = -1;                     // the argument whose memory it is, for the counter of versions
 };
 
 // One input of a segment, in the order in which the recording has them.
@@ -118,6 +123,7 @@ struct StreamNode {
   std::vector<SegmentInput> inputs;
   std::vector<uint32_t> bumped;         // arguments that the operator writes
   Extent extent;
+  bool hands_one = false;               // one tensor, new or an argument
   bool ends = false;                    // the segment ends behind it
   bool asks_values = false;             // ... because of a relation of values
   std::string why_ends;
