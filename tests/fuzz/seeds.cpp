@@ -49,6 +49,13 @@ std::vector<std::string> program_seeds() { return {seed_file("small_program.json
 
 std::vector<std::string> weights_seeds() { return {seed_file("weights.json")}; }
 
+std::vector<std::string> package_seeds() {
+  return {R"({"escapement": "0.1", "torch": "2.13", "versions": [{"captured": [0, {"tensor": "t0", "dtype": 7, "sizes": [2], )"
+          R"("strides": [1], "offset": 0}]}, {"captured": []}], "weights": [{"tensor": "w0", "dtype": 7, "sizes": [2, 3], )"
+          R"("strides": [3, 1], "offset": 4}], "code": {"k1": "00ff", "k2": "11ee"}})",
+          R"({"escapement": "", "torch": "", "versions": [], "weights": [], "code": {}})"};
+}
+
 std::vector<std::string> safetensors_seeds() {
   const std::vector<SafeTensor> tensors{{"a", "F32", {2, 3}, 0, 24}, {"b", "U8", {1}, 24, 25}, {"c", "I64", {0, 7}, 25, 25}};
   return {safetensors_header(tensors) + std::string(25, 'x'), safetensors_header({})};

@@ -12,6 +12,7 @@ std::vector<std::string> zip_seeds();
 std::vector<std::string> json_seeds();
 std::vector<std::string> program_seeds();
 std::vector<std::string> weights_seeds();
+std::vector<std::string> package_seeds();
 std::vector<std::string> safetensors_seeds();
 std::vector<std::string> size_seeds();
 std::vector<std::string> trace_seeds();

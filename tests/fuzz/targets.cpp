@@ -12,6 +12,7 @@
 
 #include "exported/exported_program.h"
 #include "exported/json_reader.h"
+#include "exported/package_manifest.h"
 #include "exported/safetensors.h"
 #include "exported/size_contract.h"
 #include "exported/zip.h"
@@ -94,6 +95,14 @@ void read_weight_table(std::string_view bytes) {
   run_reader([&] { read_weights(bytes); });
 }
 
+void read_package(std::string_view bytes) {
+  run_reader([&] {
+    const PackageManifest manifest = read_manifest(bytes);
+    for (const PackageTensor& tensor : manifest.weights)
+      for (const SizeSpec& size : tensor.meta.sizes) require(size.kind == SizeSpec::Kind::constant, "a size that is no number");
+  });
+}
+
 void read_tensors(std::string_view bytes) {
   run_reader([&] {
     const SafeTensors found = read_safetensors(std::as_bytes(std::span(bytes.data(), bytes.size())));
@@ -130,6 +139,7 @@ const std::array kTargets{
     FuzzTarget{"json", read_json, json_seeds},
     FuzzTarget{"program", read_graph, program_seeds},
     FuzzTarget{"weights", read_weight_table, weights_seeds},
+    FuzzTarget{"package", read_package, package_seeds},
     FuzzTarget{"safetensors", read_tensors, safetensors_seeds},
     FuzzTarget{"size", read_size, size_seeds},
     FuzzTarget{"trace", read_trace, trace_seeds},

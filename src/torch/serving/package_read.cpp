@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "exported/json_reader.h"
+#include "exported/package_manifest.h"
 #include "exported/safetensors.h"
 #include "support/error.h"
 #include "support/events.h"
@@ -22,7 +22,6 @@ namespace escapement {
 namespace {
 
 constexpr uint64_t kMaxJson = uint64_t{256} << 20, kMaxTrace = uint64_t{256} << 20, kMaxObject = uint64_t{64} << 20;
-constexpr int64_t kStrided = 7;
 
 // The bytes of all tensors, and who keeps them.
 struct Data {
@@ -54,28 +53,6 @@ at::Tensor bytes_on(const Data& data, uint64_t begin, uint64_t end) {
   return tensor;
 }
 
-std::vector<int64_t> numbers(const JsonValue& json) {
-  std::vector<int64_t> result;
-  for (const JsonValue& number : json.array()) result.push_back(number.integer());
-  return result;
-}
-
-ExportedTensor meta_of(const JsonValue& json) {
-  ExportedTensor meta;
-  meta.dtype = json["dtype"].integer();
-  meta.device = "cpu";
-  meta.layout = kStrided;
-  for (const int64_t size : numbers(json["sizes"])) {
-    SizeSpec constant;
-    constant.kind = SizeSpec::Kind::constant;
-    constant.number = size;
-    meta.sizes.push_back(std::move(constant));
-  }
-  meta.strides = numbers(json["strides"]);
-  meta.offset = json["offset"].integer();
-  return meta;
-}
-
 class PackageReader {
  public:
   PackageReader(const ZipFile& zip, bool trusted) : zip_(zip), trusted_(trusted) {}
@@ -87,8 +64,8 @@ class PackageReader {
     const std::string manifest_text = text("package.json", kMaxJson);
     within("weights.safetensors", [&] { open_tensors(); });
     within("package.json", [&] {
-      const JsonValue manifest = JsonValue::parse(manifest_text);
-      read_weights(manifest["weights"]);
+      const PackageManifest manifest = read_manifest(manifest_text);
+      read_weights(manifest.weights);
       read_versions(manifest);
     });
     return std::move(source_);
@@ -127,17 +104,15 @@ class PackageReader {
   }
 
   // Tensors that are described alike are one tensor, and those of one storage share it.
-  at::Tensor tensor(const JsonValue& json) {
-    const std::string& name = json["tensor"].string();
-    const SafeTensor* stored = tensors_.find(name);
-    if (!stored) throw UserError("the tensor " + quote(name) + " is missing");
-    const ExportedTensor meta = meta_of(json);
-    const auto [at, fresh] = bytes_.try_emplace(name);
+  at::Tensor tensor(const PackageTensor& wanted) {
+    const SafeTensor* stored = tensors_.find(wanted.entry);
+    if (!stored) throw UserError("the tensor " + quote(wanted.entry) + " is missing");
+    const auto [at, fresh] = bytes_.try_emplace(wanted.entry);
     if (fresh) at->second.bytes = bytes_on(data_, stored->begin, stored->end);
     try {
-      return found_or_made(at->second, meta);
+      return found_or_made(at->second, wanted.meta);
     } catch (const UserError& error) {
-      throw UserError("the tensor " + quote(name) + ": " + error.what());
+      throw UserError("the tensor " + quote(wanted.entry) + ": " + error.what());
     }
   }
 
@@ -157,8 +132,8 @@ class PackageReader {
     return stored.views.emplace_back(std::move(made));
   }
 
-  void read_weights(const JsonValue& json) {
-    for (const JsonValue& weight : json.array()) source_.weights.push_back(tensor(weight));
+  void read_weights(const std::vector<PackageTensor>& weights) {
+    for (const PackageTensor& weight : weights) source_.weights.push_back(tensor(weight));
     const auto& inputs = source_.program.inputs;
     const auto wanted =
         std::count_if(inputs.begin(), inputs.end(), [](const ExportedInput& input) { return !input.is_user(); });
@@ -167,21 +142,19 @@ class PackageReader {
                       std::to_string(source_.weights.size()) + " are listed");
   }
 
-  void read_versions(const JsonValue& manifest) {
-    const auto& versions = manifest["versions"].array();
-    if (versions.empty()) return;
+  void read_versions(const PackageManifest& manifest) {
+    if (manifest.versions.empty()) return;
     if (!trusted_) return count(Reason::package_not_trusted);
-    if (manifest["escapement"].string() != build_version() || manifest["torch"].string() != torch_version())
-      return count(Reason::package_trace_stale);
-    for (size_t i = 0; i < versions.size(); ++i) source_.versions.push_back(version(versions[i], i));
-    for (const auto& [key, digest] : manifest["code"].members())
-      source_.objects.emplace(key, ObjectBytes{digest.string(), text("code/" + key + ".o", kMaxObject)});
+    if (manifest.escapement != build_version() || manifest.torch != torch_version()) return count(Reason::package_trace_stale);
+    for (size_t i = 0; i < manifest.versions.size(); ++i) source_.versions.push_back(version(manifest.versions[i], i));
+    for (const auto& [key, digest] : manifest.code)
+      source_.objects.emplace(key, ObjectBytes{digest, text("code/" + key + ".o", kMaxObject)});
   }
 
-  Recording version(const JsonValue& json, size_t number) {
+  Recording version(const std::vector<PackageManifest::Captured>& captured, size_t number) {
     const std::string name = "traces/" + std::to_string(number) + ".txt";
     Recording recording;
-    for (const JsonValue& captured : json["captured"].array()) recording.captured.push_back(captured_tensor(captured));
+    for (const PackageManifest::Captured& one : captured) recording.captured.push_back(captured_tensor(one));
     try {
       recording.trace = parse_trace(text(name, kMaxTrace));
       verify(recording.trace);
@@ -193,9 +166,9 @@ class PackageReader {
     return recording;
   }
 
-  at::Tensor captured_tensor(const JsonValue& json) {
-    if (json.kind() != JsonValue::Kind::integer) return tensor(json);
-    const int64_t number = json.integer();
+  at::Tensor captured_tensor(const PackageManifest::Captured& captured) {
+    if (const PackageTensor* const own = std::get_if<PackageTensor>(&captured)) return tensor(*own);
+    const int64_t number = std::get<int64_t>(captured);
     if (number < 0 || static_cast<size_t>(number) >= source_.weights.size())
       throw UserError("there is no weight " + std::to_string(number));
     return source_.weights[static_cast<size_t>(number)];
