@@ -75,6 +75,29 @@ def test_equal_to_eager_with_gradients_on(name):
     run_both(replay(PROGRAMS[name]()), PROGRAMS[name](), SHAPES[:6])
 
 
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_equal_to_eager_operator_by_operator(name):
+    """The slow twin: matched, and nothing compiled."""
+    ours, theirs = replay(PROGRAMS[name](), max_recordings=0), PROGRAMS[name]()
+    before = counts()
+    with torch.no_grad():
+        run_both(ours, theirs, SHAPES)
+    assert counts()["launches"] == before["launches"], ours.text()
+
+
+def test_strict_refuses_what_would_run_operator_by_operator():
+    ours = replay(lambda x: (x + 1).relu() * 2, max_recordings=0, strict=True)
+    with torch.no_grad():
+        ours(matrix(3, 4))   # recorded: this runs for real in any case
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="3 operators of '.*<lambda>' in replay mode.*too_many_recordings.*strict is set"):
+                ours(matrix(5, 6))
+    fine = replay(lambda x: (x + 1).relu() * 2, strict=True)
+    with torch.no_grad():
+        for n in range(3, 8):
+            assert torch.equal(fine(matrix(n, 4)), (matrix(n, 4) + 1).relu() * 2)
+
+
 LOOSE = {"random_branches", "gradients_inside"} | RAISING   # go new ways late, or have nothing to launch
 
 

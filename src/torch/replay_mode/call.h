@@ -88,6 +88,7 @@ class ReplayCall final : public OpListener {
   bool launch(const Slots& live);
   bool try_launch(SegmentLaunch& launch, const Slots& live, std::span<const Argument> inputs);
   void run_one_by_one();
+  [[noreturn]] void refuse_eager();
   void settle(const std::vector<at::Tensor>& real);
   void lose_pending();
   void reset();

@@ -191,7 +191,21 @@ bool ReplayCall::try_launch(SegmentLaunch& launch, const Slots& live, std::span<
   return true;
 }
 
+// With `strict` nothing may run that was to be compiled and is not.
+void ReplayCall::refuse_eager() {
+  Reason why = Reason::too_many_recordings;
+  for (const SegmentLaunch* launch = cursor_->launch.load(); launch != nullptr; launch = launch->next.load())
+    if (launch->failed()) why = *launch->failed();
+  const size_t operators = segment_.nodes().size();
+  lose_pending();
+  reset();
+  throw UserError("escapement: " + std::to_string(operators) + " operators of '" + tree_.name() +
+                  "' in replay mode would run eagerly (" + std::string(reason_name(why)) + ": " +
+                  std::string(reason_message(why)) + ") and strict is set");
+}
+
 void ReplayCall::run_one_by_one() {
+  if (tree_.options().strict) refuse_eager();
   count(Stat::eager_segments);
   tree_.note(Reason::too_many_recordings);
   cursor_->one_by_one.fetch_add(1, std::memory_order_relaxed);
