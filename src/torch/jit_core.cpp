@@ -63,8 +63,7 @@ struct Row {
   std::vector<uint64_t> shape;
   CppLocations locations;
   std::unique_ptr<Region> region;
-  std::map<std::string, int> recordings;   // by form of the call
-  std::unique_ptr<ReplayRegion> replay;    // from the start, or from the first call beyond the budget
+  std::unique_ptr<ReplayRegion> replay;    // instead of the region, in replay mode
 
   bool serves(const Ambient& now, std::span<const uint64_t> wanted) const {
     return ambient == now && std::equal(shape.begin(), shape.end(), wanted.begin(), wanted.end());
@@ -161,8 +160,6 @@ struct JitCore::Impl {
   Region::Forward forward_of(std::vector<uint64_t> shape) const;
   std::unique_ptr<Row> new_row(const Ambient& ambient, const Leaves& leaves, const Table& of);
   void answer(Row& row, const Values& arguments, Values& results);
-  void after_budget(Row& row, const Values& arguments, Values& results);
-  void replay(Row& row, const Values& arguments, Values& results);
   void run_eagerly(const Leaves& leaves, const Values& arguments, Values& results, Reason why);
 };
 
@@ -206,6 +203,8 @@ std::unique_ptr<Row> JitCore::Impl::new_row(const Ambient& ambient, const Leaves
   row->ambient = ambient;
   row->shape.assign(leaves.shape().begin(), leaves.shape().end());
   row->region = std::make_unique<Region>(name, forward_of(row->shape), inputs_of(leaves), options);
+  row->region->replay_after_budget(kVersions);
+  if (replays) row->replay = std::make_unique<ReplayRegion>(name, forward_of(row->shape), options);
   CppLocations* const locations = &row->locations;
   row->region->set_location_hook([locations] { return locations->here(); },
                                  [locations](int number) { return locations->text(number); });
@@ -238,35 +237,11 @@ void JitCore::Impl::call_slowly(const Ambient& ambient, const Leaves& leaves, Va
 }
 
 void JitCore::Impl::answer(Row& row, const Values& arguments, Values& results) {
-  if (replays) return replay(row, arguments, results);
-  const std::string form = Region::form_of(arguments);
-  bool spent = false;
-  {
-    const std::lock_guard lock(mutex);
-    spent = row.recordings[form] >= kVersions;
+  if (row.replay) {
+    count(Stat::calls);
+    return row.replay->call(arguments, results);
   }
-  if (spent) {
-    if (row.region->serve(arguments, results)) return;  // made in the meantime
-    results.clear();
-    return after_budget(row, arguments, results);
-  }
-  if (row.region->answer(arguments, results).how != Region::Answer::How::recording) return;
-  const std::lock_guard lock(mutex);
-  ++row.recordings[form];
-}
-
-// What becomes of calls that no version fits and that would be one recompile too many.
-void JitCore::Impl::after_budget(Row& row, const Values& arguments, Values& results) {
-  count(Reason::budget_used);
-  replay(row, arguments, results);
-}
-
-void JitCore::Impl::replay(Row& row, const Values& arguments, Values& results) {
-  {
-    const std::lock_guard lock(mutex);
-    if (!row.replay) row.replay = std::make_unique<ReplayRegion>(name, forward_of(row.shape), options);
-  }
-  row.replay->call(arguments, results);
+  row.region->answer(arguments, results);
 }
 
 void JitCore::Impl::run_eagerly(const Leaves& leaves, const Values& arguments, Values& results, Reason why) {

@@ -32,11 +32,13 @@ struct Region::Build {
 // of the program's own ended does not count.
 class Region::Turn {
  public:
-  explicit Turn(Region& region) : region_(region) {}
+  Turn(Region& region, int* spent) : region_(region), spent_(spent) {}
   ~Turn() {
     const std::lock_guard lock(region_.mutex_);
     region_.busy_ = false;
-    if (!recorded) --region_.recordings_;
+    if (recorded) return;
+    --region_.recordings_;
+    if (spent_) --*spent_;
   }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
@@ -44,6 +46,7 @@ class Region::Turn {
 
  private:
   Region& region_;
+  int* const spent_;   // recordings of this form, if they are limited
 };
 
 namespace {
@@ -191,7 +194,7 @@ void Region::set_location_hook(std::function<int()> hook, std::function<std::str
   location_text_ = std::move(text);
 }
 
-void Region::replay_after_budget() { replay_ = std::make_unique<ReplayRegion>(name_, forward_, options_); }
+void Region::replay_after_budget(int recordings_of_a_form) { recordings_of_a_form_ = recordings_of_a_form; }
 
 Region::Answer Region::answer(const Values& arguments, Values& outputs, std::span<const at::Tensor> offers) {
   const ListenerPause pause;
@@ -214,18 +217,20 @@ Region::Answer Region::missed(const Values& arguments, Values& outputs) {
   if (what == OnMiss::run_eagerly) return run_eagerly(arguments, outputs, Reason::serve_only);
   Reason refused = Reason::not_ready;
   if (auto turn = take_turn(arguments, refused)) return record(arguments, outputs, std::move(turn));
-  if (refused == Reason::too_many_recordings && replay_) return go_on_replaying(arguments, outputs);
+  const bool spent = refused == Reason::too_many_recordings || refused == Reason::budget_used;
+  if (spent && recordings_of_a_form_) return go_on_replaying(arguments, outputs, refused);
   return run_eagerly(arguments, outputs, refused);
 }
 
-Region::Answer Region::go_on_replaying(const Values& arguments, Values& outputs) {
-  count(Reason::too_many_recordings);
+Region::Answer Region::go_on_replaying(const Values& arguments, Values& outputs, Reason why) {
+  count(why);
   {
     const std::lock_guard lock(mutex_);
-    ++fallbacks_[Reason::too_many_recordings];
+    ++fallbacks_[why];
+    if (!replay_) replay_ = std::make_unique<ReplayRegion>(name_, forward_, options_);
   }
   replay_->call(arguments, outputs);
-  return {Answer::How::replay, Reason::too_many_recordings};
+  return {Answer::How::replay, why};
 }
 
 std::string Region::form_of(const Values& arguments) {
@@ -323,10 +328,16 @@ std::shared_ptr<Region::Turn> Region::take_turn(const Values& arguments, Reason&
       return nullptr;
     }
   }
+  int* spent = nullptr;
+  if (recordings_of_a_form_.value_or(INT_MAX) < INT_MAX) {
+    spent = &spent_[form_of(arguments)];
+    if (*spent >= *recordings_of_a_form_) return refused = Reason::budget_used, nullptr;
+    ++*spent;
+  }
   busy_ = true;
   busy_in_ = ::getpid();
   ++recordings_;
-  return std::make_shared<Turn>(*this);
+  return std::make_shared<Turn>(*this, spent);
 }
 
 // A recording that looked at no size and no value before it was refused ends so for every call of this form. One that did may go

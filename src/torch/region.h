@@ -11,6 +11,7 @@
 #pragma once
 
 #include <atomic>
+#include <climits>
 #include <functional>
 #include <map>
 #include <memory>
@@ -68,8 +69,9 @@ class ESCAPEMENT_API Region : public Body {
     Reason why = Reason::not_ready;            // eager only
   };
   Answer answer(const Values& arguments, Values& outputs, std::span<const at::Tensor> offers = {});
-  // Calls that come after the recordings are used up, and fit no version, go on in replay mode (replay_mode/) instead of eagerly.
-  void replay_after_budget();
+  // Calls that fit no version, and come after `max_recordings` or after so many recordings of one form, go on in replay mode
+  // (replay_mode/) instead of eagerly. Before the first call.
+  void replay_after_budget(int recordings_of_a_form = INT_MAX);
   // As `call`, if a version fits; else nothing happens, but that outputs may have grown, and the answer is no.
   bool serve(const Values& arguments, Values& outputs);
   bool serve(std::span<const Argument> arguments, Values& outputs);
@@ -147,14 +149,14 @@ class ESCAPEMENT_API Region : public Body {
   static bool pinned_hold(const Pinned& pinned, std::span<const Argument> arguments);
   void note_refusal(const std::string& form, const Recording& recording);
   void publish(std::shared_ptr<const Version> version);
-  Answer go_on_replaying(const Values& arguments, Values& outputs);
+  Answer go_on_replaying(const Values& arguments, Values& outputs, Reason why);
   void note_failure(Reason why, const std::string& detail);
 
   const std::string name_;
   const Forward forward_;
   const std::vector<InputSpec> inputs_;
   const Options options_;
-  std::unique_ptr<ReplayRegion> replay_;
+  std::optional<int> recordings_of_a_form_;           // then replay mode
   std::function<int()> location_;
   std::function<std::string(int)> location_text_;
   Accept accept_;
@@ -167,6 +169,8 @@ class ESCAPEMENT_API Region : public Body {
   std::vector<std::unique_ptr<const Versions>> all_versions_;  // a list that is being walked stays; there are few
   std::map<Reason, int64_t> fallbacks_;
   std::map<std::string, Refused> refused_;            // by form_of the call
+  std::map<std::string, int> spent_;                  // recordings by form, if they are limited
+  std::unique_ptr<ReplayRegion> replay_;              // from the first call beyond the limits
   std::vector<std::string> misses_;
   std::optional<BodyEffects> effects_;                // of all recordings
   int recordings_ = 0;

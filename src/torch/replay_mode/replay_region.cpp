@@ -37,14 +37,14 @@ void ReplayRegion::call(const Values& arguments, Values& outputs) {
     count(Stat::eager_calls);
     return forward_(arguments, outputs);
   }
-  Scope scope(*this);
+  Scope scope(*this, /*counts=*/false);
   forward_(arguments, outputs);
   scope.finish();
 }
 
-ReplayRegion::Scope::Scope(ReplayRegion& region) : region_(region) {
+ReplayRegion::Scope::Scope(ReplayRegion& region, bool counts) : region_(region) {
   if (region.options_.disable || op_listener() != nullptr || current_tape() != nullptr) return;
-  count(Stat::calls);
+  if (counts) count(Stat::calls);
   region.tree_->note_call();
   outer_ = ReplayCall::current();
   included_before_ = c10::impl::tls_is_dispatch_key_included(kRecorderKey);

@@ -39,7 +39,7 @@ class ESCAPEMENT_API ReplayRegion {
   ReplayRegion(const ReplayRegion&) = delete;
   ReplayRegion& operator=(const ReplayRegion&) = delete;
 
-  void call(const Values& arguments, Values& outputs);
+  void call(const Values& arguments, Values& outputs);   // which whoever calls counts
   std::string info() const;   // JSON: streams, launches, recordings, operators that ran at once, fallbacks
   std::string text() const;   // the tree of streams, a line for each operator
 
@@ -48,7 +48,7 @@ class ESCAPEMENT_API ReplayRegion {
   // then dropped.
   class ESCAPEMENT_API Scope {
    public:
-    explicit Scope(ReplayRegion& region);
+    explicit Scope(ReplayRegion& region, bool counts = true);   // as one of Stat::calls
     ~Scope();
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
