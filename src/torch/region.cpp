@@ -312,7 +312,8 @@ void Region::compile_guards(const Versions& versions, const Version& hot) {
 std::string Region::why_missed(const Version& version, const Values& arguments) {
   const ArgumentList list(arguments);
   const Miss miss = version.program.explain_miss(list.span());
-  if (miss || pinned_hold(version.pinned, list.span())) return describe(miss);
+  if (miss) return describe(miss);
+  if (pinned_hold(version.pinned, list.span())) return describe_inner_miss(version.program.compiled()->plan.trace);
   return "the call: expected the numbers and truth values seen when recorded, seen others";
 }
 

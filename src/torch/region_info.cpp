@@ -140,6 +140,19 @@ std::string describe(const Miss& miss) {
   return miss.source + ": expected " + miss.expected + ", seen " + miss.seen;
 }
 
+// Which of them it was the compiled code does not tell: all are named, up to three.
+std::string describe_inner_miss(const Trace& trace) {
+  std::string text;
+  int named = 0;
+  for (const Guard& guard : trace.guards) {
+    if (!guard.after) continue;
+    if (++named > 3) break;
+    const std::string where = location_of(trace, guard.location);
+    text += (named > 1 ? "; " : "") + to_string(trace, guard) + " (" + guard.because + (where.empty() ? "" : ", " + where) + ")";
+  }
+  return "a value that the program reads: expected " + text;
+}
+
 BodyEffects effects_of(const Trace& trace) {
   std::unordered_set<uint32_t> outside;
   for (const Input& input : trace.inputs)

@@ -13,6 +13,8 @@ namespace escapement {
 // Fields kernels, apart, calls, guards, symbols, timings into the object that is open.
 void write_program(Json& json, const Program& program);
 std::string describe(const Miss& miss);
+// A call that fits at its entry, and for which a relation of values that the program reads does not hold.
+std::string describe_inner_miss(const Trace& trace);
 // Entry guards and checks inside that are there because the program itself looked at a size, a number or a value.
 void append_escapes(std::vector<Escape>& found, const Trace& trace);
 

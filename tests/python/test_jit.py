@@ -653,3 +653,17 @@ def test_explain_names_the_users_arguments_and_reasons():
     assert f"test_jit.py:{fn.__code__.co_firstlineno + 1}" in text
     text = str(escapement.explain(jitted)({"x": matrix(3).requires_grad_(), "y": [matrix(3)]}, 2))
     assert "eager: gradients are wanted" in text and "(gradient, 1 calls)" in text
+
+
+def test_a_miss_of_a_value_names_the_relation_and_the_line():
+    def fn(x):
+        if int(x.sum()) == 4:
+            return x * 2
+        return x - 1
+
+    ours = escapement.jit(fn)
+    with torch.no_grad():
+        for value in (1, 1, 2, 1):
+            ours(torch.full((4,), value))
+    (miss,) = ours.info()["regions"][0]["misses"]
+    assert "a value that the program reads: expected" in miss and "== 4" in miss and "test_jit.py" in miss, miss
