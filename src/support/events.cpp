@@ -6,7 +6,8 @@
 #include <atomic>
 #include <deque>
 #include <map>
-#include <mutex>
+
+#include "support/fork.h"
 
 namespace escapement {
 namespace {
@@ -30,7 +31,7 @@ constexpr size_t kReasons = 0
 struct State {
   std::array<std::atomic<int64_t>, kStats.size()> stats{};
   std::array<std::atomic<int64_t>, kReasons> reasons{};
-  std::mutex mutex;  // guards everything below
+  ForkMutex mutex;  // guards everything below
   std::map<std::string, int64_t, std::less<>> named;
   std::deque<Event> events;
   uint64_t next_event = 0;

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <mutex>
 #include <numeric>
 
 #include "support/error.h"
+#include "support/fork.h"
 
 namespace escapement {
 namespace {
@@ -76,7 +76,7 @@ Options from_environment() {
 }
 
 struct Defaults {
-  std::mutex mutex;
+  ForkMutex mutex;
   Options options = from_environment();
 };
 

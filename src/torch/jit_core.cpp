@@ -245,9 +245,11 @@ void JitCore::Impl::answer(Row& row, const Values& arguments, Values& results) {
 }
 
 void JitCore::Impl::run_eagerly(const Leaves& leaves, const Values& arguments, Values& results, Reason why) {
-  if (options.strict)
+  if (options.strict) {
+    const std::lock_guard lock(mutex);   // of the detail, which another thread may be writing
     throw UserError("escapement: '" + name + "' would run eagerly (" + std::string(reason_name(why)) + ": " +
                     std::string(reason_message(why)) + (detail.empty() ? "" : "; " + detail) + ") and strict is set");
+  }
   count(why);
   count(Stat::eager_calls);
   {

@@ -7,8 +7,9 @@
 #include <chrono>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <unordered_map>
+
+#include "support/fork.h"
 
 namespace escapement {
 namespace {
@@ -36,7 +37,7 @@ std::array<uint64_t, 8> sample(const at::Tensor& weight) {
 }
 
 struct Registry {
-  std::mutex mutex;
+  ForkMutex mutex;
   std::unordered_map<const c10::TensorImpl*, PackedWeight> weights;
   std::map<std::tuple<int64_t, int64_t, c10::ScalarType>, LinearChoice> choices;
 

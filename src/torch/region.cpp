@@ -202,21 +202,22 @@ Region::Answer Region::answer(const Values& arguments, Values& outputs, std::spa
   if (options_.disable) return run_eagerly(arguments, outputs, Reason::disabled);
   const ArgumentList list(arguments);
   if (wants_tape(list.span())) return run_eagerly(arguments, outputs, Reason::gradient);
+  const Versions* const seen = versions_.load(std::memory_order_acquire);
   switch (run_version(list.span(), outputs, offers)) {
     case Found::version: return {};
     case Found::gradient: return run_eagerly(arguments, outputs, Reason::gradient);
     case Found::none: break;
   }
-  return missed(arguments, outputs);
+  return missed(arguments, outputs, seen);
 }
 
-Region::Answer Region::missed(const Values& arguments, Values& outputs) {
+Region::Answer Region::missed(const Values& arguments, Values& outputs, const Versions* seen) {
   note_miss(arguments);
   const OnMiss what = on_miss_.load(std::memory_order_relaxed);
   if (what == OnMiss::refuse) refuse(arguments);
   if (what == OnMiss::run_eagerly) return run_eagerly(arguments, outputs, Reason::serve_only);
   Reason refused = Reason::not_ready;
-  if (auto turn = take_turn(arguments, refused)) return record(arguments, outputs, std::move(turn));
+  if (auto turn = take_turn(arguments, seen, refused)) return record(arguments, outputs, std::move(turn));
   const bool spent = refused == Reason::too_many_recordings || refused == Reason::budget_used;
   if (spent && recordings_of_a_form_) return go_on_replaying(arguments, outputs, refused);
   return run_eagerly(arguments, outputs, refused);
@@ -317,8 +318,10 @@ std::string Region::why_missed(const Version& version, const Values& arguments) 
   return "the call: expected the numbers and truth values seen when recorded, seen others";
 }
 
-std::shared_ptr<Region::Turn> Region::take_turn(const Values& arguments, Reason& refused) {
+std::shared_ptr<Region::Turn> Region::take_turn(const Values& arguments, const Versions* seen, Reason& refused) {
   const std::lock_guard lock(mutex_);
+  refused = Reason::not_ready;
+  if (versions_.load(std::memory_order_relaxed) != seen) return nullptr;  // one was made meanwhile, and may well fit
   if (busy_ && busy_in_ != ::getpid()) busy_ = false;  // a fork left that thread behind
   refused = busy_ ? Reason::not_ready : Reason::too_many_recordings;
   if (busy_ || recordings_ >= options_.max_recordings) return nullptr;

@@ -132,13 +132,14 @@ class ESCAPEMENT_API Region : public Body {
 
   enum class Found : uint8_t { version, none, gradient };
   Found run_version(std::span<const Argument> arguments, Values& outputs, std::span<const at::Tensor> offers = {});
-  Answer missed(const Values& arguments, Values& outputs);
+  Answer missed(const Values& arguments, Values& outputs, const Versions* seen);
   [[noreturn]] void refuse(const Values& arguments) const;
   ProgramOptions program_options() const;
   std::shared_ptr<const Version> make_version(Recording recording, Pinned pinned, double record_milliseconds, const ObjectCode* objects);
   void tell(Event::Kind kind, double milliseconds, std::string text) const;
   void note_miss(const Values& arguments);
-  std::shared_ptr<Turn> take_turn(const Values& arguments, Reason& refused);  // null: refused says why
+  // `seen`: the versions that the call did not fit. Null: refused says why.
+  std::shared_ptr<Turn> take_turn(const Values& arguments, const Versions* seen, Reason& refused);
   Answer record(const Values& arguments, Values& outputs, std::shared_ptr<Turn> turn);
   Recording run_recorded(const Values& arguments, Values& outputs);
   void note_effects(const Recording& recording);

@@ -548,6 +548,75 @@ void record_beside_eager() {
   EXPECT(wrong == 0);
 }
 
+// What a server does, all at the same time: calls of new and known layouts by sessions and without, other weights, warm-up,
+// plans, packages, reports, metrics; then the module is closed under its callers.
+void everything_at_once() {
+  at::set_num_threads(1);
+  const escapement::Engine engine({{{"threads", "1"}, {"hot_launches", "3"}}, 0, [](const escapement::LogLine&) {}});
+  const Module module = engine.load(file("mlp.pt2")), reference = eager("mlp.pt2");
+  const auto first = module.weights(), second = scaled(first, 2.0);
+  Tensors inputs, one, two;
+  for (const int64_t n : {8, 1, 2, 4, 17, 31}) inputs.push_back(rows(n));
+  inputs.push_back(rows(8).t());  // another layout: a version of its own
+  for (const at::Tensor& x : inputs) one.push_back(reference({x})[0]);
+  reference.swap_weights(second);
+  for (const at::Tensor& x : inputs) two.push_back(reference({x})[0]);
+  std::atomic<int> wrong{0}, callers{6};
+  std::atomic<int64_t> answered{0};
+  const auto right = [&](size_t k, const at::Tensor& y) {
+    return at::allclose(y, one[k], 1e-4, 1e-6) || at::allclose(y, two[k], 1e-4, 1e-6);
+  };
+  const auto call = [&](unsigned t) {
+    Session session(module);
+    try {
+      for (size_t i = t;; ++i) {
+        const size_t k = i % inputs.size();
+        if (!right(k, i % 2 ? session.run(Tensors{inputs[k]})[0].toTensor() : module({inputs[k]})[0])) ++wrong;
+        ++answered;
+      }
+    } catch (const ServingError& error) {
+      wrong += error.code() == ErrorCode::closed ? 0 : 1;
+    }
+    --callers;
+  };
+  const auto until_closed = [&](auto action) {
+    try {
+      for (int i = 0; callers > 0; ++i) action(i);
+    } catch (const ServingError& error) {
+      wrong += error.code() == ErrorCode::closed ? 0 : 1;
+    }
+  };
+  std::atomic<int> swaps{0}, warmed{0}, saved{0}, read{0};
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 6; ++t) threads.emplace_back(call, t);
+  threads.emplace_back(until_closed, [&](int i) {
+    module.swap_weights(i % 2 ? first : second);
+    ++swaps;
+  });
+  threads.emplace_back(until_closed, [&](int i) {
+    wrong += module.warm_up({{{3 + i % 5, 8}}}).rows.size() == 1 ? 0 : 1;
+    module.on_miss(i % 2 ? OnMiss::run_eagerly : OnMiss::record);
+    wrong += module.plan({{4, 8}}).input_bytes == 4 * 8 * 4 ? 0 : 1;
+    ++warmed;
+  });
+  threads.emplace_back(until_closed, [&](int) {
+    module.save(g_folder + "/at_once.package");
+    const auto again = escapement::load(g_folder + "/at_once.package", {{"trust_package", "true"}, {"threads", "1"}});
+    if (!right(3, again({inputs[3]})[0])) ++wrong;
+    ++saved;
+  });
+  threads.emplace_back(until_closed, [&](int) {
+    if (module.metrics().in_flight < 0 || engine.prometheus().empty() || module.weights().size() != first.size()) ++wrong;
+    if (module.explain().find("versions") == std::string::npos || module.signature().inputs.size() != 1) ++wrong;
+    ++read;
+  });
+  while (wrong == 0 && (answered < 600 || swaps < 10 || warmed < 10 || saved < 3 || read < 10)) std::this_thread::yield();
+  module.close();
+  const int64_t calls = module.metrics().calls;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT(wrong == 0 && module.metrics().calls == calls && module.metrics().in_flight == 0 && calls >= answered);
+}
+
 // A child after fork runs what was compiled before, on one thread.
 void after_fork() {
   at::set_num_threads(1);
@@ -565,6 +634,53 @@ void after_fork() {
   }
 }
 
+// All that a child may do with a module; and nobody is inside who is not there.
+bool serves(const Module& module) {
+  const at::Tensor x = rows(20), expected = eager("mlp.pt2")({x})[0];
+  const auto right = [&](const at::Tensor& y) { return at::allclose(y, expected, 1e-4, 1e-6); };
+  Session session(module);
+  bool good = module.metrics().in_flight == 0 && right(session.run(Tensors{x})[0].toTensor());
+  const int64_t hits = module.metrics().hits;
+  good = good && right(session.run(Tensors{x})[0].toTensor()) && module.metrics().hits == hits + 1;
+  good = good && module.warm_up({{{3, 8}}}).rows.size() == 1;
+  module.swap_weights(scaled(module.weights(), 2.0));
+  module.on_miss(OnMiss::refuse);
+  good = good && !right(session.run(Tensors{x})[0].toTensor()) && module.metrics().in_flight == 0;
+  module.close();
+  return good && module.is_closed();
+}
+
+// A fork while another thread is inside a call, or has its turn at changing the module.
+void fork_while_inside() {
+  at::set_num_threads(1);
+  for (const bool warming : {false, true}) {
+    std::atomic<bool> inside{false}, go_on{false};
+    const escapement::Engine engine({{{"threads", "1"}}, 0, [&](const escapement::LogLine& line) {
+                                       inside = inside || line.event == "recorded";
+                                       while (inside && !go_on) std::this_thread::yield();
+                                     }});
+    const Module module = engine.load(file("mlp.pt2"));
+    std::thread other([&] {
+      if (warming) module.warm_up({{{4, 8}}});
+      else Session(module).run(Tensors{rows(4)});
+    });
+    while (!inside) std::this_thread::yield();
+    EXPECT(module.metrics().in_flight > 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(200);  // ends a child that hangs
+      go_on = true;
+      ::_exit(serves(module) ? 0 : 1);
+    }
+    int status = 1;
+    ::waitpid(child, &status, 0);
+    EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    go_on = true;
+    other.join();
+    EXPECT(serves(module));
+  }
+}
+
 const std::map<std::string, void (*)()> kChecks{{"session", session},
                                                 {"run_into", run_into},
                                                 {"errors", errors},
@@ -578,6 +694,8 @@ const std::map<std::string, void (*)()> kChecks{{"session", session},
                                                 {"package_alone", package_alone},
                                                 {"bad_packages", bad_packages},
                                                 {"first_calls", first_calls},
+                                                {"fork_while_inside", fork_while_inside},
+                                                {"everything_at_once", everything_at_once},
                                                 {"after_fork", after_fork},
                                                 {"many_threads", many_threads},
                                                 {"warm_up_keeps_state", warm_up_keeps_state},

@@ -98,11 +98,14 @@ OwnedModule build(Jit& jit, const std::vector<KernelSource>& sources, size_t beg
 // A fork waits until no thread is inside LLVM: the child would inherit locks whose owners it does not have. Any number of threads may
 // be inside at once.
 std::shared_mutex& inside() {
-  static std::shared_mutex* const mutex = [] {
+  static std::shared_mutex* mutex = nullptr;
+  static const bool made = [] {
+    mutex = new std::shared_mutex;
     // The child's thread has another number, so that the lock would not know it for its owner: the child gets a new one.
-    pthread_atfork([] { inside().lock(); }, [] { inside().unlock(); }, [] { new (&inside()) std::shared_mutex; });
-    return new std::shared_mutex;
+    pthread_atfork([] { mutex->lock(); }, [] { mutex->unlock(); }, [] { mutex = new std::shared_mutex; });
+    return true;
   }();
+  static_cast<void>(made);
   return *mutex;
 }
 

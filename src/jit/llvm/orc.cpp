@@ -16,6 +16,7 @@
 #include <llvm/Support/CommandLine.h>
 #include <llvm/Support/MemoryBuffer.h>
 #include <llvm/Support/TargetSelect.h>
+#include <llvm/Support/VirtualFileSystem.h>
 #include <llvm/Target/TargetMachine.h>
 
 #include <atomic>
@@ -115,6 +116,9 @@ void disable_loop_strength_reduction() {
 
 orc::JITTargetMachineBuilder host_machine() {
   disable_loop_strength_reduction();
+  // LLVM frees this object at exit, and its optimiser uses it. Made here, it is freed after the background thread has ended; made by
+  // that thread, it would be freed before.
+  llvm::vfs::getRealFileSystem();
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
   auto machine = take(orc::JITTargetMachineBuilder::detectHost());

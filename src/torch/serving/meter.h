@@ -4,11 +4,11 @@
 #include <array>
 #include <atomic>
 #include <map>
-#include <mutex>
 #include <string>
 
 #include "escapement/error.h"
 #include "escapement/metrics.h"
+#include "support/fork.h"
 #include "torch/region.h"
 
 namespace escapement {
@@ -30,7 +30,7 @@ class Meter {
  private:
   std::atomic<int64_t> hits_{0}, recordings_{0}, swaps_{0}, record_ns_{0}, compile_ns_{0}, latency_ns_{0};
   std::array<std::atomic<int64_t>, kBounds.size() + 1> latency_{};
-  mutable std::mutex mutex_;
+  mutable ForkMutex mutex_;
   std::map<std::string, int64_t> eager_, errors_;
 };
 

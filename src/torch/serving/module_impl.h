@@ -8,6 +8,7 @@
 
 #include "escapement/serving.h"
 #include "jit/run/call_control.h"
+#include "support/fork.h"
 #include "torch/serving/gate.h"
 #include "torch/serving/meter.h"
 #include "torch/serving/module_state.h"
@@ -31,7 +32,7 @@ struct Module::Impl {
   const ModuleFacts facts;
   const std::shared_ptr<const Log> log;       // null: nobody listens
   Meter meter;
-  std::mutex changing;                        // one swap, warm-up or mode change at a time
+  ForkTurn changing;                          // one swap, warm-up or mode change at a time
   Gate<ModuleState> gate;
 };
 
