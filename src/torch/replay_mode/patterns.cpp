@@ -65,6 +65,7 @@ class Describer {
   Pattern list(const c10::IValue& v) {
     Pattern pattern;
     pattern.kind = Kind::list;
+    pattern.integer = v.isIntList();
     pattern.value = c10::IValue(c10::List<std::optional<at::Tensor>>());
     if (v.isIntList()) pattern.value = c10::IValue(c10::List<int64_t>());
     if (v.isTensorList()) pattern.value = c10::IValue(c10::List<at::Tensor>());

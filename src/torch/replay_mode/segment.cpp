@@ -206,20 +206,20 @@ std::vector<c10::IValue> Segment::arguments_of(const StreamNode& node, const std
 
 std::vector<Argument> Segment::inputs(std::vector<at::Tensor>& held) const {
   std::vector<Argument> out;
-  size_t reals = 0;
-  for (const StreamNode* node : nodes_) reals += node->inputs.size();
-  held.reserve(reals);   // pointers into it are handed out
+  size_t count = 0;
+  for (const StreamNode* node : nodes_) count += node->inputs.size();
+  out.reserve(count);
+  if (!reals_.empty()) held.reserve(count);   // pointers into it are handed out
   for (const StreamNode* node : nodes_) {
     for (const SegmentInput& input : node->inputs) {
-      Argument argument;
-      if (input.kind == SegmentInput::Kind::tensor) argument.tensor = &externals_[input.index];
+      Argument& argument = out.emplace_back();
       if (input.kind == SegmentInput::Kind::integer) argument.integer = table_[input.index];
+      if (input.kind == SegmentInput::Kind::tensor) argument.tensor = &externals_[input.index];
       if (input.kind == SegmentInput::Kind::real) {
         held.push_back(new_tensor({}, {}, caffe2::TypeMeta::Make<double>()));
         *static_cast<double*>(held.back().unsafeGetTensorImpl()->unsafe_storage().mutable_data()) = reals_[input.index];
         argument.tensor = &held.back();
       }
-      out.push_back(argument);
     }
   }
   return out;

@@ -69,7 +69,7 @@ struct Pattern {
     list,           // `items`
   } kind = Kind::absent;
   enum class Number : uint8_t { none, integer, real, truth } number = Number::none;   // what `value` is
-  bool integer = false;               // any_number: of integers
+  bool integer = false;               // any_number, list: of integers
   bool scalar = false;                // constant: a number among the operator's formal arguments, which may vary
   uint32_t index = 0, slot = 0;
   int64_t bits = 0;                   // of the number

@@ -79,10 +79,10 @@ class UnboxedMatch {
 
   bool value(const Pattern& pattern, c10::IntArrayRef list) {
     if (pattern.kind == Kind::constant) return pattern.value.isIntList() && list == c10::IntArrayRef(pattern.integers);
-    return pattern.kind == Kind::list && pattern.value.isIntList() && each(pattern, list);
+    return pattern.kind == Kind::list && pattern.integer && each(pattern, list);
   }
   bool value(const Pattern& pattern, c10::SymIntArrayRef list) {
-    if (pattern.kind != Kind::constant) return pattern.kind == Kind::list && pattern.value.isIntList() && each(pattern, list);
+    if (pattern.kind != Kind::constant) return pattern.kind == Kind::list && pattern.integer && each(pattern, list);
     const auto plain = c10::asIntArrayRefSlowOpt(list);
     return plain && value(pattern, *plain);
   }
