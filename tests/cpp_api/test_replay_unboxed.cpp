@@ -5,6 +5,7 @@
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <functional>
 
 #include "torch/engine.h"
@@ -44,6 +45,33 @@ void expect_told_apart(const std::vector<Variant>& variants) {
   for (chosen = 0; chosen < variants.size(); ++chosen) call(4), call(6);
   EXPECT_EQ(counter("recordings"), recordings) << region.text();
   EXPECT_GE(counter("hits"), hits + 2 * static_cast<int64_t>(variants.size())) << region.text();
+}
+
+TEST(Unboxed, OneRecordingForAllSizes) {
+  const c10::InferenceMode inference;
+  const auto body = [](const at::Tensor& x, const at::Tensor& y) {
+    return at::relu(at::mul(at::add(x, y, 2), 1.5)).view({x.size(1), x.size(0)}).sum(0);
+  };
+  ReplayRegion region("sizes", [&](const Values& in, Values& out) { out.emplace_back(body(in[0].toTensor(), in[1].toTensor())); },
+                      default_options());
+  const auto call = [&](int64_t rows, int64_t columns) {
+    const at::Tensor x = at::randn({rows, columns}), y = at::randn({rows, columns});
+    const int64_t hits = counter("hits"), launches = counter("launches"), matched = counter("matched_operators");
+    Values outputs;
+    region.call({x, y}, outputs);
+    EXPECT_TRUE(outputs[0].toTensor().allclose(body(x, y), 1e-5, 1e-5)) << rows << " x " << columns;
+    return std::array{counter("hits") - hits, counter("launches") - launches, counter("matched_operators") - matched};
+  };
+  call(6, 4);
+  const int64_t recordings = counter("recordings"), specialisations = counter("specialisations");
+  for (const auto& [rows, columns] : {std::pair{7, 5}, {2, 3}, {1, 7}, {11, 1}, {1, 1}, {0, 3}, {13, 0}, {101, 17}}) {
+    const auto [hits, launches, matched] = call(rows, columns);
+    EXPECT_EQ(hits, 1) << rows << " x " << columns << "\n" << region.text();
+    EXPECT_GE(launches, 1) << rows << " x " << columns;
+    EXPECT_EQ(matched, 5) << rows << " x " << columns;
+  }
+  EXPECT_EQ(counter("recordings"), recordings) << region.text();
+  EXPECT_EQ(counter("specialisations"), specialisations) << region.text();
 }
 
 #define VARIANT(expression) [](const at::Tensor& x, const at::Tensor& y) -> at::Tensor { static_cast<void>(y); return expression; }
