@@ -2,7 +2,6 @@
 #include "torch/region.h"
 
 #include <ATen/core/grad_mode.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -12,6 +11,7 @@
 
 #include "support/error.h"
 #include "support/events.h"
+#include "support/fork.h"
 #include "torch/cpp_location.h"
 #include "torch/recorder_fallback.h"
 #include "torch/region_info.h"
@@ -322,7 +322,7 @@ std::shared_ptr<Region::Turn> Region::take_turn(const Values& arguments, const V
   const std::lock_guard lock(mutex_);
   refused = Reason::not_ready;
   if (versions_.load(std::memory_order_relaxed) != seen) return nullptr;  // one was made meanwhile, and may well fit
-  if (busy_ && busy_in_ != ::getpid()) busy_ = false;  // a fork left that thread behind
+  if (busy_ && busy_in_ != forks()) busy_ = false;  // a fork left that thread behind
   refused = busy_ ? Reason::not_ready : Reason::too_many_recordings;
   if (busy_ || recordings_ >= options_.max_recordings) return nullptr;
   if (!refused_.empty()) {
@@ -339,7 +339,7 @@ std::shared_ptr<Region::Turn> Region::take_turn(const Values& arguments, const V
     ++*spent;
   }
   busy_ = true;
-  busy_in_ = ::getpid();
+  busy_in_ = forks();
   ++recordings_;
   return std::make_shared<Turn>(*this, spent);
 }

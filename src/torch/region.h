@@ -176,7 +176,7 @@ class ESCAPEMENT_API Region : public Body {
   std::optional<BodyEffects> effects_;                // of all recordings
   int recordings_ = 0;
   bool busy_ = false;                                 // somebody records, or code is being made in the background
-  int busy_in_ = 0;                                   // the process
+  int busy_in_ = 0;                                   // the process, by its forks()
   bool warned_ = false;
   std::shared_ptr<Build> build_;
 };
