@@ -1,0 +1,108 @@
+"""Work in forked children: a child may crash or hang, and the parent knows at what.
+
+The parent runs no operator on several threads and starts none, so that a child can.
+"""
+
+import faulthandler
+import os
+import pickle
+import re
+import select
+import signal
+import struct
+import sys
+import tempfile
+import time
+
+SILENCE = 60.0   # seconds without a word: it hangs
+
+
+class Ended(Exception):
+    """How a child ended that did not finish: `text` has what it said last."""
+
+    def __init__(self, kind, text):
+        super().__init__(f"{kind}: {text}")
+        self.kind, self.text = kind, text
+
+
+def child(work, *args):
+    """Yields what `work(*args)` yields, run in a child. Raises Ended."""
+    reader, writer = os.pipe()
+    log = tempfile.TemporaryFile()
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reader)
+        os.dup2(log.fileno(), 2)
+        os.dup2(log.fileno(), 1)
+        faulthandler.enable()
+        run(work, args, writer)
+    os.close(writer)
+    try:
+        yield from messages(reader, pid, log)
+    finally:
+        os.close(reader)
+        end(pid)
+        log.close()
+
+
+def run(work, args, writer):
+    status = 1
+    try:
+        for message in work(*args):
+            data = pickle.dumps(message)
+            os.write(writer, struct.pack("Q", len(data)) + data)
+        status = 0
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+def end(pid):
+    try:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    except (ProcessLookupError, ChildProcessError):
+        pass
+
+
+def messages(reader, pid, log):
+    while True:
+        head = exactly(reader, 8, pid, log)
+        if head is None:
+            _, status = os.waitpid(pid, 0)
+            if status:
+                raise Ended("crash" if os.WIFSIGNALED(status) or status else "ended", last_words(log, status))
+            return
+        yield pickle.loads(exactly(reader, struct.unpack("Q", head)[0], pid, log))
+
+
+def exactly(reader, count, pid, log):
+    data = b""
+    while len(data) < count:
+        ready, _, _ = select.select([reader], [], [], SILENCE)
+        if not ready:
+            os.kill(pid, signal.SIGABRT)
+            time.sleep(0.5)
+            raise Ended("hang", last_words(log, 0))
+        more = os.read(reader, count - len(data))
+        if not more:
+            return None
+        data += more
+    return data
+
+
+def last_words(log, status):
+    """What tells one crash from another: an assertion, an exception that nobody caught, else the signal."""
+    log.seek(0)
+    text = log.read()[-20000:].decode(errors="replace")
+    for pattern in (r"Assertion '[^']*'.*", r"what\(\):.*", r"terminate called.*", r"std::\w+<.*operator\[\].*", r"LLVM ERROR.*", r"\w*Error: .*"):
+        found = re.search(pattern, text)
+        if found:
+            return found[0][:300]
+    place = re.search(r"(Fatal Python error.*|Current thread.*\n.*)", text)
+    name = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else f"status {os.WEXITSTATUS(status)}"
+    return f"{name} {place[0][:200] if place else text[-300:]}"

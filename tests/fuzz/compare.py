@@ -1,0 +1,159 @@
+"""What one call did, and how two calls differ: exception class, values, dtypes, sizes, strides, what shares memory with what, the
+arguments afterwards, the state of the random generator.
+
+Not compared, as documented: strides of axes of size 1 and of tensors without elements, which NaN, the sign of zero where extremes are
+taken, messages of exceptions.
+"""
+
+import contextlib
+import re
+import warnings
+
+import torch
+
+EXTREMES = re.compile(r"max|min|clamp|relu|hardtanh|sort|topk|clip|threshold|argsort")
+MODES = {"no_grad": torch.no_grad, "grad": contextlib.nullcontext, "inference": torch.inference_mode}
+STATE = 1234
+
+
+class Outcome:
+    """One call of a function. What it raises is its result; a finding of its own is told apart by `difference`."""
+
+    def __init__(self, function, arguments, mode):
+        torch.manual_seed(STATE)
+        self.arguments, self.error, self.result = arguments, None, None
+        try:
+            with warnings.catch_warnings(), MODES[mode]():
+                warnings.simplefilter("ignore")
+                self.result = function(*arguments.values())
+        except Exception as error:
+            self.error = error
+        self.state = torch.get_rng_state()
+
+    def leaves(self):
+        return [*leaves("result", self.result), *((name, value) for name, value in self.arguments.items())]
+
+
+def leaves(path, value):
+    if isinstance(value, (tuple, list)) and not isinstance(value, torch.Size):
+        return [leaf for i, part in enumerate(value) for leaf in leaves(f"{path}[{i}]", part)]
+    return [(path, value)]
+
+
+def form(value):
+    if not isinstance(value, (tuple, list)) or isinstance(value, torch.Size):
+        return type(value).__name__
+    return type(value).__name__, tuple(form(part) for part in value)
+
+
+class Judge:
+    """Tells the first difference, as (kind, text). `near`: whether a leaf is compared by tolerance."""
+
+    def __init__(self, program):
+        self.near, self.results = program.near, program.results
+        self.signed = not EXTREMES.search(program.source() if hasattr(program, "source") else " ".join(map(str, program.results)) + "max")
+
+    def is_near(self, path):
+        index = re.match(r"result\[(\d+)\]", path)
+        text = self.results[int(index[1])] if index else path
+        return any(name in self.near for name in {text, text.split("[")[0], *re.findall(r"\b(?:v\d+|[a-h])\b", text)})
+
+    def difference(self, ours, eager):
+        if ours.error is not None or eager.error is not None:
+            return self.errors(ours, eager) or self.compare_leaves(ours.arguments.items(), eager.arguments.items())
+        if form(ours.result) != form(eager.result):
+            return "form", f"{form(ours.result)} against {form(eager.result)}"
+        found = self.compare_leaves(ours.leaves(), eager.leaves()) or self.sharing(ours.leaves(), eager.leaves())
+        if not found and not torch.equal(ours.state, eager.state):
+            return "random state", "the generator's state differs"
+        return found
+
+    def errors(self, ours, eager):
+        a, b = type(ours.error), type(eager.error)
+        if a is b:
+            return None
+        said = f"{a.__name__}: {first_line(ours.error)} against {b.__name__}: {first_line(eager.error)}"
+        if ours.error is None:
+            return "does not raise", said
+        return ("raises" if eager.error is None else "raises another", said)
+
+    def compare_leaves(self, ours, eager):
+        for (path, a), (_, b) in zip(ours, eager):
+            found = self.tensor(path, a, b) if isinstance(b, torch.Tensor) else self.plain(path, a, b)
+            if found:
+                return found
+        return None
+
+    def plain(self, path, a, b):
+        same = a == b or a != a and b != b or self.is_near(path) and isinstance(b, float) and abs(a - b) <= 1e-3 * (1 + abs(b))
+        return None if same and type(a) is type(b) else ("plain value", f"{path}: {a!r} against {b!r}")
+
+    def tensor(self, path, a, b):
+        for what in ("dtype", "shape", "is_inference"):
+            mine, theirs = ((x() if callable(x) else x) for x in (getattr(a, what), getattr(b, what)))
+            if mine != theirs:
+                return what, f"{path}: {mine} against {theirs}"
+        if b.numel() and any(s != 1 and m != t for s, m, t in zip(b.shape, a.stride(), b.stride())):
+            return "strides", f"{path}: {tuple(a.shape)} {a.stride()} against {b.stride()}"
+        return self.values(path, a.detach(), b.detach())
+
+    def values(self, path, a, b):
+        if same_bits(a, b, self.signed) or self.is_near(path) and close(a, b):
+            return None
+        wrong = (a != b) & ~((a != a) & (b != b)) if a.dtype != torch.bool else a ^ b
+        places = wrong.nonzero()
+        at = tuple(places[0].tolist()) if len(places) else ()
+        shown = f"{a[at]} against {b[at]}" if len(places) else "sign of zero"
+        return "values", f"{path} {b.dtype} {tuple(b.shape)}: {len(places)} of {b.numel()} differ, first at {at}: {shown}"
+
+    def sharing(self, ours, eager):
+        mine, theirs = shared(ours), shared(eager)
+        pairs = [k for k in theirs if mine.get(k) != theirs[k]] + [k for k in mine if k not in theirs]
+        return ("sharing", f"{pairs[0]}: {mine.get(pairs[0])} against {theirs.get(pairs[0])}") if pairs else None
+
+
+def shared(found):
+    """Pairs of leaves that are one object or share memory, and how far apart they begin."""
+    tensors, pairs = [(path, t) for path, t in found if isinstance(t, torch.Tensor)], {}
+    for i, (one, a) in enumerate(tensors):
+        for two, b in tensors[i + 1:]:
+            if a is b:
+                pairs[one, two] = "the same"
+            elif a.numel() and b.numel() and a.untyped_storage()._cdata == b.untyped_storage()._cdata:
+                pairs[one, two] = b.storage_offset() * b.element_size() - a.storage_offset() * a.element_size()
+    return pairs
+
+
+def same_bits(a, b, signed=True):
+    if torch.equal(a, b) and not (signed and b.is_floating_point()):
+        return True
+    if b.is_complex():
+        return same_bits(torch.view_as_real(a.resolve_conj()), torch.view_as_real(b.resolve_conj()), signed)
+    if not b.is_floating_point():
+        return False
+    equal = (a == b) | (a != a) & (b != b)
+    if signed:
+        equal &= (torch.signbit(a) == torch.signbit(b)) | (b != b)
+    return bool(equal.all())
+
+
+ROUGH = {torch.float64: 1e-9, torch.float32: 2e-4, torch.float16: 2e-2, torch.bfloat16: 6e-2, torch.complex64: 2e-4}
+
+
+def close(a, b):
+    """Near in units of the tensor's largest value. What overflows on one side only is a difference."""
+    if b.dtype not in ROUGH:
+        return False
+    rough = ROUGH[b.dtype]
+    a, b = (x.to(torch.complex128 if x.is_complex() else torch.float64) for x in (a, b))
+    finite = torch.isfinite(b)
+    if not torch.equal(finite, torch.isfinite(a)) or not same_bits(torch.where(finite, 0, a), torch.where(finite, 0, b)):
+        return False
+    if not finite.any():
+        return True
+    scale = b[finite].abs().max().clamp(min=1)
+    return bool((a - b)[finite].abs().max() <= rough * scale)
+
+
+def first_line(error):
+    return str(error).strip().split("\n")[0][:200]

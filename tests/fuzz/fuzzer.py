@@ -1,0 +1,92 @@
+"""Generates, runs, cuts down, counts. Programs run in children, a batch of them in each."""
+
+import dataclasses
+
+import torch
+
+from check import Difference, check
+from children import Ended, child
+from findings import alike, signature
+from generate import generated
+from program import Program, Step
+from shrink import shrunk
+
+BATCH = {"call": 60, "replay": 60, "compile": 10}
+
+
+def warm():
+    """What the first use of each way imports is imported once, here, and not in every child."""
+    torch.set_num_threads(1)
+    program = Program({"a": "float32 [n] contiguous grid"}, (Step("v0 = a + 1", "v0"),), ("v0",), ({"n": 2},) * 3)
+    for way in BATCH:
+        check(program, way)
+
+
+def batch(way, seeds):
+    """In a child: says which seed it is at, and what is found."""
+    for seed in seeds:
+        yield "at", seed
+        found = check(generated(seed), way)
+        if found:
+            yield "found", found
+
+
+def one(program, way):
+    yield check(program, way)
+
+
+def outcome(program, way):
+    """The Difference of one program in a child of its own, or None."""
+    try:
+        return next(iter(list(child(one, program, way))), None)
+    except Ended as ended:
+        return Difference(way, ended.kind, ended.text)
+
+
+class Fuzzer:
+    def __init__(self, findings, say=print):
+        self.findings, self.say, self.programs, self.found = findings, say, {}, 0
+
+    def run(self, way, first, count):
+        """Programs of `count` seeds. A child that ends takes only the program with it that it was at."""
+        seeds = list(range(first, first + count))
+        while seeds:
+            at = seeds[0]
+            try:
+                for what, value in child(batch, way, list(seeds)):
+                    if what == "at":
+                        at = value
+                        self.programs[way] = self.programs.get(way, 0) + 1
+                    else:
+                        self.take(generated(at), value, at)
+                return
+            except Ended as ended:
+                self.take(generated(at), Difference(way, ended.kind, ended.text), at)
+                seeds = seeds[seeds.index(at) + 1:]
+
+    def take(self, program, found, seed):
+        self.found += 1
+        known = self.findings.explains(program, found)
+        if known:
+            return self.findings.count(known)
+        small, seen = self.smallest(program, found)
+        key = signature(small, seen)
+        if key in self.findings.known:
+            return self.findings.count(key)
+        small = dataclasses.replace(small, ways=(seen.way,), note=f"{seen.kind}: {seen.text} (seed {seed}, {seen.way})")
+        name = self.findings.add(key, small, seen, seed)
+        self.say(f"\n--- {name}: {seen.kind}: {seen.text}\n    seed {seed}, call {seen.call} of {list(small.calls)}\n    {small.arguments}\n{small.source()}", flush=True)
+
+    def smallest(self, program, found):
+        last = [found]
+
+        def fails(candidate):
+            seen = outcome(candidate, found.way)
+            same = alike(found, seen)
+            if same:
+                last[0] = seen
+            return same
+
+        if not fails(program):
+            return program, dataclasses.replace(found, text=found.text + " [not again in a process of its own]")
+        return shrunk(program, fails), last[0]

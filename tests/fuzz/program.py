@@ -1,0 +1,94 @@
+"""A program as data: arguments, steps of one line of Python each, results, and the calls that it is run with.
+
+All of it is text, so that a failing program can be cut down line by line, printed as a module that anybody can read and change, and
+read back from there (the corpus). Names: a, b, c .. are arguments, v0, v1 .. what the steps make.
+"""
+
+import dataclasses
+import linecache
+import math
+import operator
+import re
+
+import torch
+import torch.nn.functional as F
+
+NAME = re.compile(r"\b[a-hk-q]\b|\bv\d+\b")
+RESERVED = {"torch": torch, "F": F, "math": math, "operator": operator}
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    text: str            # a statement; its names are those of arguments and earlier steps
+    target: str = ""     # the name that it binds, if it binds one
+    host: bool = False   # host code asks for a size, a layout or a value: another answer may be another recording
+    kind: str = ""       # the template that it came from, by which findings are told apart
+
+    def operands(self):
+        return [name for name in NAME.findall(self.text) if name != self.target]
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    arguments: dict      # name -> text, see arguments.py
+    steps: tuple         # of Step
+    results: tuple       # expressions
+    calls: tuple         # of dict: symbol or number -> value, "seed" -> int, "mode" -> name
+    near: frozenset = frozenset()   # names whose values are compared by tolerance
+    ways: tuple = ()     # of names of ways to run it; empty: all
+    options: tuple = ()  # of pairs, for escapement
+    note: str = ""
+
+    def source(self):
+        lines = [f"def program({', '.join(self.arguments)}):"]
+        lines += [f"    {step.text}" for step in self.steps]
+        return "\n".join([*lines, f"    return ({''.join(result + ', ' for result in self.results)})"]) + "\n"
+
+    def function(self):
+        text = self.source()
+        file = f"<program {hash(text):x}>"
+        linecache.cache[file] = len(text), None, text.splitlines(True), file
+        scope = dict(RESERVED)
+        exec(compile(text, file, "exec"), scope)
+        return scope["program"]
+
+    def reads_host(self):
+        return any(step.host for step in self.steps)
+
+    def kinds(self):
+        return tuple(sorted(step.kind for step in self.steps))
+
+    def module(self):
+        """The text of a file of the corpus."""
+        note = self.note.replace('"""', "'''").replace("\\", "\\\\")
+        calls = "".join(f"         {call!r},\n" for call in self.calls)
+        return (f'"""{note}"""\n\nimport math\nimport operator\n\nimport torch\nimport torch.nn.functional as F\n\n'
+                f"ARGUMENTS = {self.arguments!r}\nCALLS = [\n{calls}]\nNEAR = {sorted(self.near)!r}\nWAYS = {list(self.ways)!r}\n"
+                f"OPTIONS = {dict(self.options)!r}\nHOST = {self.reads_host()!r}\n\n\n{self.source()}")
+
+
+class Kept:
+    """A file of the corpus: what a Program is for whoever runs it."""
+
+    def __init__(self, path):
+        scope = {}
+        text = path.read_text()
+        exec(compile(text, str(path), "exec"), scope)
+        linecache.cache[str(path)] = len(text), None, text.splitlines(True), str(path)
+        self.arguments, self.calls = scope["ARGUMENTS"], tuple(scope["CALLS"])
+        self.near, self.ways, self.options = frozenset(scope["NEAR"]), tuple(scope["WAYS"]), tuple(scope["OPTIONS"].items())
+        self.results, self.host, self.program = results_of(text), scope["HOST"], scope["program"]
+
+    def function(self):
+        return self.program
+
+    def reads_host(self):
+        return self.host
+
+
+def results_of(text):
+    """The expressions of the last return, so that those whose names are NEAR are compared by tolerance."""
+    import ast
+
+    value = ast.parse(text).body[-1].body[-1].value
+    return tuple(ast.unparse(element) for element in value.elts)
