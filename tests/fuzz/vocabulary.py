@@ -477,7 +477,6 @@ SECTIONS = {
         {w}.as_strided_((1,), (1,))
         {w}.addcmul_({y}, {z})
         {w}.lerp_({y}, 0.5)
-        {w}.cumsum_(0)
         {w}.eq_({y})
         {w}.div_(2)
         {w}.floor_divide_(2)
@@ -490,7 +489,6 @@ SECTIONS = {
         F.relu({w}, inplace=True)
         F.hardtanh({w}, inplace=True)
         torch.cat([{x}, {y}], out={w})
-        torch.sum({x}, 0, out={w})
         torch.where({b}, {x}, {y}, out={w})
         !{w} += {y}
         !{w} *= {n}
@@ -622,9 +620,7 @@ SECTIONS = {
         [{x} + s for s in range(min({x}.shape[0], 3))]
         torch.stack([s * 2 for s in {x}])
         torch.cat([s.reshape(-1) for s in {x}.split(2)])
-        sum(s.sum() for s in {x}.unbind())
         {x} * (2 if {q} else 3)
-        {x}.sum() if {q} else {x}.flatten()[0]
         !if {q}: return {x}
         !if {q}: {w}.add_(1)
         !if {q}: {w}[0] = 3
@@ -633,7 +629,19 @@ SECTIONS = {
         !while {x}.dim() > 1: {x} = {x}[0]
         !for _ in range({k}): {x} = {x} + 1
         !for s in range({x}.shape[0]): {w}[s] = s
+        """),
+    "control_sums": ("host steps sums", """
+        {x}.sum() if {q} else {x}.flatten()[0]
+        sum(s.sum() for s in {x}.unbind())
         !for s in {x}: {w}.add_(s.sum())
+        !{w}.copy_({x}.cumsum(0))
+        """),
+    "sum_writes": ("writes sums", """
+        {w}.cumsum_(0)
+        {w}.index_put_(({i},), {y}, accumulate=True)
+        {w}.index_add_(0, {i}, {y})
+        {w}.scatter_add_({d}, {i}, {y})
+        torch.sum({w}, 0, out={w})
         """),
     "modes": ("steps", """
         !with torch.no_grad(): {v} = {x} * 2
@@ -674,7 +682,7 @@ CONDITIONS = """
     """
 DTYPES = ["torch.float32", "torch.float64", "torch.bfloat16", "torch.float16", "torch.int64", "torch.int32", "torch.uint8", "torch.bool"]
 WEIGHTS = {"exact": 10, "steps": 5, "extremes": 2, "views": 10, "sums": 2, "near": 5, "random": 1, "writes": 7, "numbers": 3, "items": 1.5,
-           "control": 2.5, "modes": 0.4}
+           "control": 2.5, "control_sums": 0.3, "sum_writes": 0.5, "modes": 0.4}
 
 
 @dataclasses.dataclass(frozen=True)

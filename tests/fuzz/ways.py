@@ -1,10 +1,12 @@
 """The ways to run a program: what makes it from the function, and what is asked of its counters afterwards."""
 
 import re
+import tempfile
 
 import torch
 
 import escapement
+from arguments import drawn
 
 PINNED = re.compile(r"size\[\d+\]: expected (?!0|1\b)\d+\b")   # a size for which nobody asked is another recording
 OURS = ("internal_error",)
@@ -13,10 +15,12 @@ OURS = ("internal_error",)
 class Way:
     """Compiled by `make`; `trouble` names what the counters say and no result shows."""
 
-    share = 1.0
+    reference = None # what is compared with, if it is not the function itself
+    controls = ()    # ways without us: what they do otherwise than eager is not ours
 
     def __init__(self, program):
-        self.program, self.made = program, self.make(program.function(), dict(program.options))
+        self.program = program
+        self.made = self.make(program.function(), dict(program.options))
 
     def __call__(self, *args):
         return self.made(*args)
@@ -58,24 +62,72 @@ class Compile(Way):
     """Through Dynamo. What `backend="eager"` does otherwise than eager is Dynamo's."""
 
     name = "compile"
+    controls = "dynamo", "aot"
 
     def make(self, function, options):
         torch._dynamo.reset()
+        self.before = internal_errors()
         return torch.compile(function, backend="escapement", **({"options": options} if options else {}))
 
     def trouble(self):
-        reasons = escapement.stats()
-        return None
+        before, now = self.before, internal_errors()
+        return ("internal error", f"{now - before} of them") if now > before else None
 
 
 class Plain(Way):
-    """Dynamo alone."""
+    """Dynamo without us."""
 
-    name = "dynamo"
+    name, backend = "dynamo", "eager"
 
     def make(self, function, options):
         torch._dynamo.reset()
-        return torch.compile(function, backend="eager")
+        return torch.compile(function, backend=self.backend)
+
+
+class Traced(Plain):
+    name, backend = "aot", "aot_eager"
+
+
+class Exported(Way):
+    """What torch.export wrote, run by us, against torch's own loader: export itself may take a program otherwise than eager does.
+    A program that export refuses is left out."""
+
+    name = "exported"
+
+    def make(self, function, options):
+        class Module(torch.nn.Module):
+            pass
+
+        scope = {}
+        exec(f"def forward(self, {', '.join(self.program.arguments)}): return function({', '.join(self.program.arguments)})",
+             {"function": function}, scope)
+        Module.forward = scope["forward"]
+        folder = tempfile.TemporaryDirectory()
+        path = f"{folder.name}/model.pt2"
+        example = drawn(self.program.arguments, self.program.calls[0])
+        try:
+            shapes = {name: torch.export.Dim.AUTO if isinstance(value, int) and not isinstance(value, bool) else
+                      {axis: torch.export.Dim.AUTO for axis in range(value.dim())} if isinstance(value, torch.Tensor) else None
+                      for name, value in example.items()}
+            torch.export.save(torch.export.export(Module(), tuple(example.values()), dynamic_shapes=shapes), path)
+            theirs = torch.export.load(path).module()
+        except Exception as error:
+            raise Refused(f"{type(error).__name__}") from None
+        self.reference = flattened(theirs)
+        ours = flattened(escapement._C.load_exported(path, options))
+        return lambda *args: ours(*[arg for arg in args if not isinstance(arg, (bool, float))])   # those are constants of the file
+
+
+class Refused(Exception):
+    """This way does not take this program."""
+
+
+def flattened(function):
+    return lambda *args: tuple(torch.utils._pytree.tree_leaves(function(*args), is_leaf=lambda value: value is None))
+
+
+def internal_errors():
+    return sum(count for name, count in escapement.stats().items() if "internal_error" in name)
 
 
 def fallbacks(info):
@@ -87,4 +139,4 @@ def misses(info):
     return [region.get("misses") for region in info["regions"]]
 
 
-WAYS = {way.name: way for way in (Call, Replay, Compile, Plain)}
+WAYS = {way.name: way for way in (Call, Replay, Compile, Plain, Traced, Exported)}
