@@ -211,7 +211,9 @@ Reg StageEmitter::arange(const Instr& instr, const AxisMap& iter) {
   const bool by_one = step.kind == Number::Kind::none || is_integer_number(step, 1);
   Reg value = body().cast(iter.empty() ? body().constant_int(0, DType::i64) : index_of(iter[0]), compute);
   if (!by_one) value = body().emit(ScalarOp::mul, compute, value, number(step, compute));
-  return from_zero ? value : body().emit(ScalarOp::add, compute, number(start, compute), value);
+  if (from_zero && (by_one || compute == DType::i64)) return value;
+  const Reg first = from_zero ? body().constant_int(0, compute) : number(start, compute);  // 0 * -2.0 is -0.0: the sum is 0
+  return body().emit(ScalarOp::add, compute, first, value);
 }
 
 Reg StageEmitter::index_of(const AxisList& list) {

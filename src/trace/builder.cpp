@@ -168,7 +168,9 @@ ValueId Builder::contract(Op op, std::span<const ValueId> operands, Attrs attrs,
   return emit(op, operands, std::move(attrs), std::move(strides));
 }
 
+// A loop reads and writes element by element: what it must read before it writes any is copied first.
 void Builder::write(ValueId destination, ValueId source) {
+  if (may_overlap_partly(dims(), trace_.type(destination), trace_.type(source))) source = pointwise(Op::copy, std::span(&source, 1));
   const ValueId operands[] = {destination, source};
   GuardDemands demands(*this);
   infer(Op::write, types(operands), {}, dims(), demands);

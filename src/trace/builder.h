@@ -48,7 +48,7 @@ class Builder {
   ValueId combine(Op op, std::span<const ValueId> operands, Attrs attrs, std::vector<Dim> strides = {});
   ValueId composite(Op op, std::span<const ValueId> operands, Attrs attrs, std::vector<Dim> strides = {});
   ValueId contract(Op op, std::span<const ValueId> operands, Attrs attrs, std::vector<Dim> strides = {});
-  void write(ValueId destination, ValueId source);                  // source broadcasts and casts to the destination
+  void write(ValueId destination, ValueId source);                  // source broadcasts and casts; one that overlaps otherwise is copied first
 
   // --- library calls: result types are given (fresh symbols where no rule is known). Empty storage = fresh.
   InstrId call(std::string target, std::span<const ValueId> operands, std::vector<CallArg> args,

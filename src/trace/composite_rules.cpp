@@ -34,6 +34,14 @@ void check_channels(Rules& rules, OperandTypes operands) {
   }
 }
 
+void check_groups(Rules& rules, const TensorType& x, const Attrs& attrs) {
+  DimTable& dims = rules.dims;
+  if (attrs.axis <= 0) throw UserError("Expected num groups to be greater than 0, got " + std::to_string(attrs.axis));
+  rules.require_equal(dims.mod(x.sizes[1], dims.constant(attrs.axis)), dims.constant(0),
+                      "Expected number of channels in input to be divisible by num_groups, but got input of shape " + rules.shown(x.sizes) +
+                          " and num_groups=" + std::to_string(attrs.axis));
+}
+
 TensorType infer_glu(Rules& rules, const TensorType& a, const Attrs& attrs) {
   if (a.rank() == 0) throw UserError("glu does not support 0-dimensional tensors");
   rules.check_axis(attrs.axis, a.rank());
@@ -71,6 +79,7 @@ TensorType infer_composite(Rules& rules, OperandTypes operands, const Attrs& att
       return rules.plain(x.dtype, x.device, x.sizes);
     case Op::group_norm:
       check_channels(rules, operands);
+      check_groups(rules, x, attrs);
       return rules.plain(x.dtype, x.device, x.sizes);
     case Op::batch_norm:
       check_channels(rules, operands);

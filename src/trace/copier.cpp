@@ -28,6 +28,7 @@ TensorType Copier::mapped(const TensorType& type) const {
   TensorType result = type;
   // A fresh result is its own root, which has no number yet: none means "itself" to Builder::append.
   result.root = type.root ? values_[type.root.index] : ValueId();
+  if (result.root) result.storage = to_.type(result.root).storage;  // a view follows its root to the memory of what took its place
   return result;
 }
 
@@ -56,7 +57,7 @@ void Copier::finish() {
     Source source = from_.dims.info(symbol).source;
     if (!source.value) continue;
     source.value = values_[source.value.index];
-    if (source.value) to_.dims.set_source(symbol, source);
+    to_.dims.set_source(symbol, source.value ? source : Source{});  // of what was left out: an id of the old trace must not stay
   }
   for (Guard guard : from_.guards) {
     if (guard.after) guard.after = instrs_[guard.after.index];

@@ -69,6 +69,7 @@ Range DimTable::Impl::atom_range(const Variable& v) {
   Range b = range(v.b);
   const bool divides = v.op == AtomOp::mod || v.op == AtomOp::floordiv;
   if (divides && b.low == 0) b.low = 1;  // a divisor is not zero: dims.h
+  if (divides && b.low > b.high) return {};  // the facts say that it is: there is no value
   switch (v.op) {
     case AtomOp::min: return {std::min(a.low, b.low), std::min(a.high, b.high)};
     case AtomOp::max: return {std::max(a.low, b.low), std::max(a.high, b.high)};

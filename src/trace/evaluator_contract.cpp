@@ -1,9 +1,11 @@
-// Matrix products of the reference evaluator: sums in f64, one rounding. Alpha and beta are 1.
+// Matrix products of the reference evaluator: sums in f64, one rounding. Alpha and beta are 1. A linear may carry the activation that
+// follows it (specialize/epilogue.h).
 #include <algorithm>
 
 #include "support/error.h"
 #include "trace/evaluator_ops.h"
 #include "trace/scalar.h"
+#include "trace/scalar_ops.h"
 
 namespace escapement::reference {
 
@@ -66,6 +68,26 @@ std::vector<double> product(const HostTensor& left, const HostTensor& right) {
 
 }  // namespace
 
+namespace {
+
+// The activation of each element, in place.
+void apply_epilogue(std::string_view name, const HostTensor& result) {
+  const auto op = op_from_name(name);
+  ESCAPEMENT_CHECK(op.has_value(), "an epilogue is an op of the table");
+  TensorType type;
+  type.dtype = result.dtype;
+  const TensorType* const types[] = {&type};
+  const PointwiseProgram made = pointwise_program(*op, types, result.dtype, {});
+  std::vector<uint64_t> values;
+  for (const int64_t place : result.places()) {
+    const uint64_t element = result.load(place);
+    made.program.run(std::span(&element, 1), {}, values);
+    result.store(place, values[made.result]);
+  }
+}
+
+}  // namespace
+
 bool can_contract(Op op) {
   return op == Op::mm || op == Op::bmm || op == Op::addmm || op == Op::baddbmm || op == Op::matmul || op == Op::linear;
 }
@@ -83,6 +105,7 @@ void contract(const Job& job) {
     job.result.store(out, to_bits(sums[i] + (addend ? value(*addend, added[i]) : 0), job.result.dtype));
     ++i;
   }
+  if (linear && !job.instr.attrs.mode.empty()) apply_epilogue(job.instr.attrs.mode, job.result);
 }
 
 }  // namespace escapement::reference

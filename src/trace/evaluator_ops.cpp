@@ -164,6 +164,7 @@ void index(const Job& job) {
     if (!embedding && !gather && !positions.sizes.empty()) from = {at[axis]};
     const uint64_t wanted = positions.load(place_of(positions, from));
     if (embedding) at = {0, at.back()};
+    at.resize(data.sizes.size());  // a vector may be asked at one position without axes, and the other way round
     if (!data.sizes.empty()) at[axis] = checked_position(job, wanted, data.sizes[axis], axis);
     else if (checked_position(job, wanted, 1, 0) == 0) at.clear();
     job.result.store(out, data.load(place_of(data, at)));

@@ -160,11 +160,14 @@ ValueId Expansion::mean_of(ValueId x, const Axes& axes, bool keepdim) {
   return apply(Op::div, reduce(Op::sum, x, axes, keepdim), element_count(x, axes));
 }
 
-// Two passes. Nothing is left to divide by if the correction exceeds the count: eager's NaN or infinity.
+// Two passes. Nothing is left to divide by if the correction exceeds the count: eager's NaN or infinity. Of nothing it is NaN, also where
+// a negative correction would leave something to divide by.
 ValueId Expansion::variance(ValueId x, const Axes& axes, bool keepdim, int64_t correction) {
   ValueId squares = square(sub(x, mean_of(x, axes, true)));
-  Dim left = dims().sub(element_count(x, axes).dim, dims().constant(correction));
-  return apply(Op::div, reduce(Op::sum, squares, axes, keepdim), symbolic(dims().max(dims().constant(0), left)));
+  const Dim count = element_count(x, axes).dim;
+  Dim left = dims().max(dims().constant(0), dims().sub(count, dims().constant(correction)));
+  if (correction < 0) left = dims().mul(left, dims().min(count, dims().constant(1)));
+  return apply(Op::div, reduce(Op::sum, squares, axes, keepdim), symbolic(left));
 }
 
 ValueId Expansion::general_norm(double p) {
@@ -262,7 +265,6 @@ ValueId Expansion::group_norm() {
   ValueId x = operand(0);
   const std::vector<Dim> sizes = type(x).sizes;
   Dim groups = dims().constant(attrs_.axis), channel = sizes[1];
-  b_.guard(Guard::Kind::equal, dims().mod(channel, groups), dims().constant(0), "group_norm: channels are a multiple of the groups");
   std::vector<Dim> rest(sizes.begin() + 2, sizes.end());
   rest.push_back(dims().floordiv(channel, groups));
   if (!b_.is_contiguous(type(x))) x = b_.pointwise(Op::copy, std::span(&x, 1), {}, b_.contiguous_strides(sizes));

@@ -178,4 +178,11 @@ std::optional<std::vector<Dim>> reshaped_strides(DimTable& dims, std::span<const
   return reshaper.strides();
 }
 
+bool may_overlap_partly(const DimTable& dims, const TensorType& a, const TensorType& b) {
+  const auto same = [&](Dim x, Dim y) { return dims.same(x, y); };
+  if (a.storage != b.storage) return false;
+  return a.root != b.root || !same(a.offset, b.offset) || !std::equal(a.sizes.begin(), a.sizes.end(), b.sizes.begin(), b.sizes.end(), same) ||
+         !std::equal(a.strides.begin(), a.strides.end(), b.strides.begin(), b.strides.end(), same);
+}
+
 }  // namespace escapement

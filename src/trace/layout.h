@@ -30,4 +30,7 @@ std::vector<Dim> preserved_strides(DimTable& dims, const TensorType& operand);
 std::optional<std::vector<Dim>> reshaped_strides(DimTable& dims, std::span<const Dim> sizes, std::span<const Dim> strides,
                                                  std::span<const Dim> new_sizes);
 
+// False: element i of both lies at one address, or the two lie in memory that they do not share.
+bool may_overlap_partly(const DimTable& dims, const TensorType& a, const TensorType& b);
+
 }  // namespace escapement

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "support/error.h"
+#include "trace/layout.h"
 #include "trace/op_rules.h"
 
 namespace escapement {
@@ -234,7 +235,10 @@ class Verifier : public Demands {
       for (uint32_t operand : instr.writes) expect(operand < instr.operands.size(), "effects", "it writes an operand that is not there");
       expect(instr.writes.empty() || instr.effect, "effects", "it writes and has no effect");
       expect(instr.writes.empty() || instr.op == Op::write || instr.op == Op::call || info(instr.op).kind == OpKind::contract, "effects", "only write and calls may write");
-      if (instr.op == Op::write) expect(instr.writes == std::vector<uint32_t>{0}, "effects", "write writes operand 0");
+      if (instr.op != Op::write) return;
+      expect(instr.writes == std::vector<uint32_t>{0}, "effects", "write writes operand 0");
+      expect(!may_overlap_partly(t_.dims, t_.type(instr.operands[0]), t_.type(instr.operands[1])), "effects",
+             "write reads the memory that it writes, at other addresses: its source must be copied first");
     });
   }
 

@@ -9,7 +9,8 @@
 //   rules        dtype, device and sizes of a result are what the op's rule says; for views also strides, offset, storage and root
 //   demands      every relation of sizes that a rule needs is known or guarded
 //   memory       results of ops that compute have a storage of their own and are their own root at offset 0
-//   effects      writes name operands; whatever writes has an effect; `write` writes operand 0 and has no result
+//   effects      writes name operands; whatever writes has an effect; `write` writes operand 0, has no result, and reads no
+//                part of what it writes, but at equal addresses
 //   symbols      every symbol in use has a source of its kind; sizes and strides name an axis that is there
 //   bound        a symbol is bound by an input or an earlier instruction where an instruction or a guard uses it
 //   guards       every guard names the decision that asked for it

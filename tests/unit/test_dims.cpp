@@ -486,5 +486,18 @@ TEST(Dims, ParseErrorsNameThePlace) {
   EXPECT_EQ(message("99999999999999999999"), "1:1: the number 99999999999999999999 does not fit in 64 bits");
 }
 
+// The facts leave a divisor nothing but 0: there is no value to ask about, and a question has an answer all the same.
+TEST(Dims, QuestionsAboutADivisionByZero) {
+  DimTable dims;
+  const auto s = make_symbols(dims, 2);
+  const Dim quotient = dims.floordiv(s[0], s[1]), rest = dims.mod(s[0], s[1]);
+  dims.assume_range(s[1], {0, 0});
+  for (const Dim d : {quotient, rest}) {
+    EXPECT_EQ(dims.less(d, dims.constant(5)), Truth::unknown);
+    EXPECT_EQ(dims.equal(d, dims.constant(5)), Truth::unknown);
+    EXPECT_EQ(dims.range(d), Range());
+  }
+}
+
 }  // namespace
 }  // namespace escapement

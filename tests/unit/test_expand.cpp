@@ -104,6 +104,9 @@ TEST(Expand, StatisticsOfNothing) {
   attrs.correction = 3;
   EXPECT_EQ(run(Op::var, {tensor_of(DType::f32, {2}, {1, 2})}, attrs).to_doubles()[0], INFINITY);  // eager: divisor max(0, n - 3)
   EXPECT_TRUE(std::isnan(run(Op::var, {HostTensor::make(DType::f64, {0})}, attrs).to_doubles()[0]));
+  attrs.correction = -5;  // leaves five to divide by, of nothing
+  EXPECT_TRUE(std::isnan(run(Op::var, {HostTensor::make(DType::f64, {0})}, attrs).to_doubles()[0]));
+  EXPECT_EQ(run(Op::var, {tensor_of(DType::f32, {1}, {3})}, attrs).to_doubles()[0], 0);
 }
 
 TEST(Expand, HalvesRoundOnce) {

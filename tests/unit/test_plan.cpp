@@ -339,6 +339,20 @@ TEST(Plan, WriteOfATranspose) {
   check(m.trace, {{0}, {1}, {5}, {13}});
 }
 
+// Without an op between: the builder copies what would be overwritten before it is read. Also through a view that starts elsewhere.
+TEST(Plan, WriteOverWhatIsRead) {
+  Maker m;
+  const Dim n = m.size();
+  const V x = m.in({n, n}), y = m.in({n});
+  const Dim one = m.k(1);
+  m.b.write(x, m.permute(x, {1, 0}));
+  m.b.write(m.slice(y, 0, one, m.b.dims().sub(n, one)), m.slice(y, 0, m.k(0), m.b.dims().sub(n, one)));
+  m.b.write(x, x);
+  m.out(m.op(Op::neg, {x}));
+  check(m.trace, {{1}, {5}, {13}});
+  EXPECT_EQ(std::count_if(m.trace.instrs.begin(), m.trace.instrs.end(), [](const Instr& i) { return i.op == Op::copy; }), 2);
+}
+
 TEST(Plan, WriteIntoAFreshValue) {
   Maker m;
   const Dim n = m.size();
