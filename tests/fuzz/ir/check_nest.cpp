@@ -1,0 +1,336 @@
+// Loop nests as machine code: see checks.h. Every launch is laid out at random, computed by the loop interpreter on the layout as it is,
+// and by machine code on the layout as the run time would arrange it (jit/run/geometry.cpp), in every variant that then applies.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+
+#include "fuzz/ir/checks.h"
+#include "fuzz/ir/guarded_memory.h"
+#include "fuzz/ir/nest_maker.h"
+#include "jit/llvm/compile.h"
+#include "jit/run/launch.h"
+#include "jit/run/row_block.h"
+#include "kernels/loop_interpreter.h"
+#include "trace/reduce_order.h"
+
+namespace escapement::fuzz {
+namespace {
+
+struct Wrong {
+  std::string what;
+};
+
+struct Layout {
+  Geometry geometry;
+  std::vector<int64_t> elements;     // of each parameter's memory
+  std::vector<std::vector<int64_t>> places;  // which of them there are
+  std::vector<uint64_t> scalars;
+};
+
+class NestCheck {
+ public:
+  NestCheck(uint64_t seed, Counts& counts) : random_(seed), counts_(counts), nest(random_nest(random_)), uses_(param_uses(nest)) {}
+
+  void run() {
+    verify(nest);
+    check_text();
+    sized_ = random_.one_in(24);
+    for (int i = 0; i < 40; ++i) launch();
+  }
+
+ private:
+  Random random_;
+  Counts& counts_;
+
+ public:
+  LoopNest nest;
+
+ private:
+  void check_text() {
+    const LoopNest again = parse_loop_nest(print(nest));
+    ++counts_.cases;
+    if (!structurally_equal(again, nest) || structural_hash(again) != structural_hash(nest)) throw Wrong{"it reads back as another"};
+  }
+
+  // --- layout
+  bool is_vector(size_t axis) const { return axis + 1 == nest.axes.size(); }
+
+  int64_t extent(size_t axis) {
+    if (is_vector(axis)) return random_size(random_, 8);
+    return random_.pick<int64_t>({0, 1, 1, 2, 3, 4, 5, 7, 33}) ;
+  }
+
+  // Axes along which a parameter has elements of its own.
+  std::vector<bool> own_axes(size_t p) {
+    std::vector<bool> own;
+    for (size_t a = 0; a < nest.axes.size(); ++a) {
+      const bool reduced_away = uses_[p].row && nest.axes[a].reduced;
+      const bool expected_zero = is_vector(a) && nest.params[p].inner == InnerStride::zero;
+      own.push_back(!reduced_away && (nest.params[p].written ? true : !expected_zero && !random_.one_in(6)));
+    }
+    return own;
+  }
+
+  void lay_out(size_t p, Layout& layout) {
+    const size_t axes = nest.axes.size(), columns = axes + 1;
+    const std::vector<bool> own = own_axes(p);
+    std::vector<size_t> order;
+    for (size_t a = 0; a < axes; ++a) order.push_back(a);
+    if (random_.one_in(4)) random_.shuffle(order);
+    else if (axes > 1 && random_.one_in(6)) std::swap(order[axes - 1], order[axes - 2]);
+    int64_t next = 1, last = 0;
+    const auto place = [&](size_t column, int64_t extent) {
+      layout.geometry.strides[p * columns + column] = next;
+      last += std::max<int64_t>(extent - 1, 0) * next;
+      next = next * std::max<int64_t>(extent, 1) + (random_.one_in(6) ? random_.between(1, 3) : 0);
+    };
+    if (random_.one_in(10)) next = 2;
+    const bool far = far_ && random_.one_in(2);  // the outermost axis more than 4 GiB apart
+    for (size_t i = axes; i-- > 0;) {
+      if (!own[order[i]]) continue;
+      if (far && i == 0) next = std::max(next, (int64_t{5} << 30) / size_of(nest.params[p].dtype));
+      place(order[i], layout.geometry.extents[order[i]]);
+    }
+    if (uses_[p].gathered) place(axes, kStored);
+    layout.elements.push_back(last + 1);
+    layout.places.push_back(places_of(p, layout.geometry));
+    for (size_t column = 0; column < columns; ++column) layout.geometry.strides[p * columns + column] *= size_of(nest.params[p].dtype);
+  }
+
+  // All elements that a parameter has, in elements from its first; strides are in elements still.
+  std::vector<int64_t> places_of(size_t p, const Geometry& g) const {
+    std::vector<int64_t> places{0};
+    for (size_t column = 0; column <= nest.axes.size(); ++column) {
+      const int64_t stride = g.strides[p * (nest.axes.size() + 1) + column], count = column < nest.axes.size() ? g.extents[column] : kStored;
+      if (stride == 0) continue;
+      std::vector<int64_t> next;
+      for (int64_t i = 0; i < count; ++i)
+        for (const int64_t place : places) next.push_back(place + i * stride);
+      places = std::move(next);
+    }
+    return places;
+  }
+
+  Layout make_layout() {
+    Layout layout;
+    far_ = random_.one_in(25);
+    for (size_t a = 0; a < nest.axes.size(); ++a) layout.geometry.extents.push_back(far_ ? random_.between(1, 5) : extent(a));
+    int64_t points = 1;
+    for (int64_t& e : layout.geometry.extents) {
+      if (points * e > kMostPoints) e = 1;
+      points *= std::max<int64_t>(e, 1);
+    }
+    layout.geometry.strides.assign(nest.params.size() * (nest.axes.size() + 1), 0);
+    for (size_t p = 0; p < nest.params.size(); ++p) lay_out(p, layout);
+    for (size_t s = 0; s < nest.scalars.size(); ++s) layout.scalars.push_back(scalar(static_cast<uint32_t>(s)));
+    return layout;
+  }
+
+  uint64_t scalar(uint32_t number) {
+    for (const Stage& stage : nest.stages)
+      for (const LoopInput& i : stage.inputs)
+        if (i.kind == LoopInput::Kind::gather && i.bound == number) return static_cast<uint64_t>(random_.one_in(4) ? random_.between(0, kStored) : kStored);
+    return is_float(nest.scalars[number]) ? to_bits(static_cast<double>(random_.between(-20, 20)) / 8, nest.scalars[number])
+                                          : to_bits(random_.between(nest.scalars[number] == DType::b8 ? 0 : -3, nest.scalars[number] == DType::b8 ? 1 : 7), nest.scalars[number]);
+  }
+
+  // --- memory
+  struct Memory {
+    std::vector<GuardedMemory> blocks;
+    std::vector<void*> data;
+    int64_t failure = 0;
+    KernelArgs args(const Geometry& g, const Layout& layout, void* scratch) {
+      return {data.data(), g.extents.data(), g.strides.data(), layout.scalars.data(), &failure, scratch};
+    }
+  };
+
+  uint64_t element(DType type, bool wild) {
+    uint64_t stored = 0;
+    if (wild && random_.one_in(2)) return random_.bits();
+    static const std::vector<double> special{0.0, -0.0, 1.0, 1.5, -2.5, 3e38, 1e-40, 65520.0, INFINITY, -INFINITY, NAN};
+    const double value = wild ? random_.pick(special) : static_cast<double>(random_.between(-2000, 2000)) / 500;
+    if (is_float(type)) store_bits(&stored, type, to_bits(value, compute_type(type)));
+    else stored = type == DType::b8 ? random_.below(3) : static_cast<uint64_t>(random_.between(-2, 7));
+    return stored;
+  }
+
+  // Of the elements that there are; what lies between them holds a pattern.
+  using Contents = std::vector<std::vector<uint64_t>>;
+
+  Contents make_contents(const Layout& layout) {
+    Contents contents;
+    const bool wild = random_.one_in(2);
+    for (size_t p = 0; p < nest.params.size(); ++p) {
+      contents.emplace_back();
+      for (size_t i = 0; i < layout.places[p].size(); ++i) contents.back().push_back(element(nest.params[p].dtype, wild));
+    }
+    return contents;
+  }
+
+  Memory make_memory(const Contents& contents, const Layout& layout, GuardedMemory::Side side) const {
+    Memory memory;
+    for (size_t p = 0; p < nest.params.size(); ++p) {
+      const auto size = static_cast<size_t>(size_of(nest.params[p].dtype));
+      memory.blocks.emplace_back(static_cast<size_t>(layout.elements[p]) * size, side);
+      char* const data = memory.blocks.back().data();
+      for (size_t i = 0; i < contents[p].size(); ++i) std::memcpy(data + static_cast<size_t>(layout.places[p][i]) * size, &contents[p][i], size);
+      memory.data.push_back(data);
+    }
+    return memory;
+  }
+
+  static bool is_nan(DType type, const char* at) {
+    return is_float(type) && std::isnan(double_from_bits(load_bits(at, type), compute_type(type)));
+  }
+
+  void compare(const Memory& expected, const Memory& got, const std::string& how, const Layout& layout) {
+    ++counts_.cases;
+    if ((expected.failure != 0) != (got.failure != 0)) throw Wrong{how + ": only one of them fails" + describe(layout)};
+    if (expected.failure != 0) return static_cast<void>(++counts_.refused);
+    for (size_t p = 0; p < nest.params.size(); ++p) {
+      if (!got.blocks[p].intact()) throw Wrong{how + ": parameter " + std::to_string(p) + ": bytes outside were written" + describe(layout)};
+      const DType type = nest.params[p].dtype;
+      const auto size = static_cast<size_t>(size_of(type));
+      const char *a = expected.blocks[p].data(), *b = got.blocks[p].data();
+      // Near memory as a whole, gaps included; of far memory only what there is.
+      const bool far = expected.blocks[p].size() >= GuardedMemory::kFar;
+      const size_t count = far ? layout.places[p].size() : expected.blocks[p].size() / size;
+      for (size_t i = 0; i < count; ++i) {
+        const size_t at = (far ? static_cast<size_t>(layout.places[p][i]) : i) * size;
+        if (std::memcmp(a + at, b + at, size) == 0 || (is_nan(type, a + at) && is_nan(type, b + at))) continue;
+        throw Wrong{how + ": parameter " + std::to_string(p) + " element " + std::to_string(at / size) + describe(layout)};
+      }
+    }
+  }
+
+  std::string describe(const Layout& layout) const {
+    std::string text = "; extents";
+    for (const int64_t e : layout.geometry.extents) text += " " + std::to_string(e);
+    text += "; byte strides";
+    for (const int64_t s : layout.geometry.strides) text += " " + std::to_string(s);
+    return text;
+  }
+
+  // --- running
+  struct Ranges {
+    int64_t outer = 1, inner = 1, reduced = 1;
+  };
+  Ranges ranges(const Geometry& g) const {
+    Ranges r;
+    for (size_t a = 0; a < nest.axes.size(); ++a) {
+      if (nest.axes[a].reduced) r.reduced *= g.extents[a];
+      else if (nest.schedule != Schedule::row && is_vector(a)) r.inner = g.extents[a];
+      else r.outer *= g.extents[a];
+    }
+    return r;
+  }
+
+  KernelFunction code(Variant variant) {
+    auto& module = modules_[variant];
+    if (!module) module = CodeGenerator::instance().compile({{&nest, variant, "fuzz_nest"}});
+    return module->function(0);
+  }
+
+  void launch() {
+    const Layout layout = make_layout();
+    const auto contents = make_contents(layout);
+    const auto side = random_.one_in(2) ? GuardedMemory::Side::before : GuardedMemory::Side::after;
+    Memory expected = make_memory(contents, layout, side);
+    const Ranges all = ranges(layout.geometry);
+    interpret(nest, NestPart::whole, expected.args(layout.geometry, layout, nullptr), 0, all.outer, 0, all.inner);
+    const auto check = [&](Variant variant, const Geometry& g, KernelFunction function, const char* name) {
+      Memory got = make_memory(contents, layout, side);
+      run_in_pieces(function, got.args(g, layout, nullptr), ranges(g), variant);
+      compare(expected, got, name, layout);
+    };
+    check(Variant::general, layout.geometry, code(Variant::general), "general");
+    Geometry arranged = layout.geometry;
+    if (!arrange(arranged)) {
+      check(Variant::general, arranged, code(Variant::general), "general, merged");
+      if (has_tile(nest) && is_tile(nest, arranged)) check(Variant::tile, arranged, code(Variant::tile), "tile");
+      return;
+    }
+    check(Variant::fast, arranged, code(Variant::fast), "fast");
+    const Ranges r = ranges(arranged);
+    const bool is_short = r.reduced >= 1 && r.reduced <= kBlockLength;
+    if (has_block(nest) && is_short && is_block(nest, arranged)) check(Variant::block, arranged, code(Variant::block), "block");
+    if (can_split(nest)) check_split(arranged, layout, contents, expected, side);
+    if (sized_) check(Variant::fast, arranged, sized_code(arranged), "fast, sizes known");
+  }
+
+  // As the run time does; whether the fast variant then applies.
+  bool arrange(Geometry& geometry) {
+    Geometry ordered = geometry;
+    merge_axes(nest, geometry);
+    if (is_fast(nest, geometry)) return true;
+    order_axes(nest, ordered);
+    merge_axes(nest, ordered);
+    if (!is_fast(nest, ordered)) return false;
+    geometry = ordered;
+    return true;
+  }
+
+  KernelFunction sized_code(const Geometry& geometry) {
+    Geometry sizes = geometry;
+    for (size_t a = 0; a < nest.axes.size(); ++a)
+      if (!nest.axes[a].reduced && sizes.extents[a] != 1) sizes.extents[a] = kAnySize;
+    sized_modules_.push_back(CodeGenerator::instance().compile({{&nest, Variant::fast, "fuzz_nest_sized", &sizes}}));
+    sized_ = sized_modules_.size() < 4;
+    return sized_modules_.back()->function(0);
+  }
+
+  // Cut anywhere: blocks and tiles only at their own edges.
+  void run_in_pieces(KernelFunction function, const KernelArgs& args, const Ranges& r, Variant variant) {
+    if (r.outer == 0 || r.inner == 0) return;
+    const int64_t grain = variant == Variant::block ? kBlockRows : variant == Variant::tile ? kTileLines : 1;
+    const auto cut = [&](int64_t whole, int64_t grain_of) {
+      std::vector<int64_t> edges{0};
+      if (random_.one_in(2) && whole > grain_of) edges.push_back(random_.between(1, (whole - 1) / grain_of) * grain_of);
+      edges.push_back(whole);
+      return edges;
+    };
+    const std::vector<int64_t> outer = cut(r.outer, grain), inner = nest.schedule == Schedule::row ? std::vector<int64_t>{0, 1} : cut(r.inner, 1);
+    for (size_t o = outer.size() - 1; o-- > 0;)
+      for (size_t i = inner.size() - 1; i-- > 0;) function(&args, outer[o], outer[o + 1], inner[i], inner[i + 1]);
+  }
+
+  void check_split(const Geometry& g, const Layout& layout, const Contents& contents, const Memory& expected, GuardedMemory::Side side) {
+    const Ranges r = ranges(g);
+    const int64_t segments = (r.reduced + kReduceSegment - 1) / kReduceSegment;
+    if (segments == 0 || r.outer == 0) return;
+    std::vector<uint64_t> scratch(static_cast<size_t>(r.outer * segments) * nest.stages[0].reductions.size() * 2, 77);
+    Memory got = make_memory(contents, layout, side);
+    const KernelArgs args = got.args(g, layout, scratch.data());
+    const int64_t step = random_.between(1, 2);
+    for (int64_t row = r.outer; row-- > 0;)
+      for (int64_t s = 0; s < segments; s += step) code(Variant::partial)(&args, row, row + 1, s, std::min(s + step, segments));
+    code(Variant::finish)(&args, 0, r.outer, 0, segments);
+    compare(expected, got, "split", layout);
+  }
+
+  static constexpr int64_t kStored = 9;         // positions of a gathered parameter
+  static constexpr int64_t kMostPoints = 5000;
+
+  std::vector<ParamUse> uses_;
+  bool sized_ = false, far_ = false;
+  std::map<Variant, std::unique_ptr<CodeModule>> modules_;
+  std::vector<std::unique_ptr<CodeModule>> sized_modules_;
+};
+
+}  // namespace
+
+std::optional<Finding> check_nest(uint64_t seed, Counts& counts) {
+  ++counts.made;
+  NestCheck check(seed, counts);
+  try {
+    check.run();
+  } catch (const Wrong& wrong) {
+    return Finding{wrong.what, print(check.nest)};
+  } catch (const std::exception& error) {
+    return Finding{std::string("exception: ") + error.what(), print(check.nest)};
+  }
+  return {};
+}
+
+}  // namespace escapement::fuzz
