@@ -1,7 +1,8 @@
 """./dev fuzz [--seconds N] [--seed S] [--out FOLDER] [kinds...]: looks for programs that run otherwise than eager.
 
-Kinds of programs: call, replay, compile. Each distinct failure is cut down and written to the folder as a module that
-`./dev fuzz FILE` runs again. Ends with status 1 where something was found.
+Kinds: call, replay, compile, exported are random programs, run that way; opinfo is the samples that PyTorch keeps of each operator.
+Each distinct failure of a random program is cut down and written to the folder as a module; `./dev fuzz FILE` runs one again, and so
+does `./dev fuzz "opinfo:NAME DTYPE FORM"` for a sample. Ends with status 1 where something was found.
 """
 
 import argparse
@@ -13,8 +14,11 @@ from findings import Findings
 from fuzzer import BATCH, Fuzzer, outcome, warm
 from program import Kept
 
+PROGRAMS = ["call", "replay", "compile", "exported"]
 
-def replay_file(path):
+
+def again(path):
+    """A kept program, in the ways that it names."""
     kept, bad = Kept(Path(path)), 0
     for way in kept.ways or ("call", "replay"):
         found = outcome(kept, way)
@@ -23,26 +27,47 @@ def replay_file(path):
     return bad
 
 
+def random_programs(ways, seed, seconds, out):
+    fuzzer, end = Fuzzer(Findings(out)), time.monotonic() + seconds
+    while time.monotonic() < end:
+        for way in ways:
+            fuzzer.run(way, seed, BATCH[way])
+        seed += max(BATCH.values())
+    print(f"programs: {fuzzer.programs}, next seed {seed}, failures {fuzzer.found}, distinct {len(fuzzer.findings.known)}")
+    return fuzzer.found
+
+
+def samples(cases, seconds, ways=("call", "replay")):
+    import opinfo
+
+    bad, end = 0, time.monotonic() + seconds
+    for way in ways:
+        count, found = opinfo.differences(cases or opinfo.cases(), way, lambda: time.monotonic() > end)
+        for one in found:
+            print(f"{one.way}: {one.kind}: {one.text}", flush=True)
+        print(f"samples: {count} cases by {way}, {len(found)} differences", flush=True)
+        bad += len(found)
+    return bad
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seconds", type=float, default=None)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--out", default="fuzz-findings")
     parser.add_argument("kinds", nargs="*")
     given = parser.parse_args()
     warm()
     files = [kind for kind in given.kinds if kind.endswith(".py")]
-    if files:
-        return min(1, sum(map(replay_file, files)))
-    ways = given.kinds or ["call", "replay"]
-    fuzzer, start = Fuzzer(Findings(given.out)), time.monotonic()
-    seed = given.seed if given.seed is not None else int(time.time()) % 1000000 * 1000
-    while time.monotonic() - start < given.seconds:
-        for way in ways:
-            fuzzer.run(way, seed, BATCH[way])
-        seed += max(BATCH.values())
-    print(f"programs: {fuzzer.programs}, next seed {seed}, failures {fuzzer.found}, distinct {len(fuzzer.findings.known)}")
-    return 1 if fuzzer.found else 0
+    cases = [kind.removeprefix("opinfo:") for kind in given.kinds if kind.startswith("opinfo:")]
+    ways = [kind for kind in given.kinds or PROGRAMS if kind in PROGRAMS]
+    bad = sum(map(again, files))
+    if cases or "opinfo" in given.kinds:
+        bad += samples(cases, given.seconds or 1e9)
+    if ways:
+        seed = given.seed if given.seed is not None else int(time.time()) % 1000000 * 1000
+        bad += random_programs(ways, seed, given.seconds or 60, given.out)
+    return min(bad, 1)
 
 
 if __name__ == "__main__":

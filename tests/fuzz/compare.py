@@ -31,12 +31,17 @@ class Outcome:
         self.state = torch.get_rng_state()
 
     def leaves(self):
-        return [*leaves("result", self.result), *((name, value) for name, value in self.arguments.items())]
+        return [*leaves("result", self.result), *self.argument_leaves()]
+
+    def argument_leaves(self):
+        return [leaf for name, value in self.arguments.items() for leaf in leaves(name, value)]
 
 
 def leaves(path, value):
     if isinstance(value, (tuple, list)) and not isinstance(value, torch.Size):
         return [leaf for i, part in enumerate(value) for leaf in leaves(f"{path}[{i}]", part)]
+    if isinstance(value, dict):
+        return [leaf for key, part in value.items() for leaf in leaves(f"{path}[{key!r}]", part)]
     return [(path, value)]
 
 
@@ -63,7 +68,7 @@ class Judge:
 
     def difference(self, ours, eager):
         if ours.error is not None or eager.error is not None:
-            return self.errors(ours, eager) or self.compare_leaves(ours.arguments.items(), eager.arguments.items())
+            return self.errors(ours, eager) or self.compare_leaves(ours.argument_leaves(), eager.argument_leaves())
         if form(ours.result) != form(eager.result):
             return "form", f"{form(ours.result)} against {form(eager.result)}"
         found = self.compare_leaves(ours.leaves(), eager.leaves()) or not self.loose and self.sharing(ours.leaves(), eager.leaves()) or None
@@ -128,6 +133,8 @@ def shared(found):
 
 
 def same_bits(a, b, signed=True):
+    if b.dtype == torch.complex32:
+        a, b = a.to(torch.complex64), b.to(torch.complex64)
     if torch.equal(a, b) and not (signed and b.is_floating_point()):
         return True
     if b.is_complex():

@@ -609,7 +609,6 @@ SECTIONS = {
         {x}.nonzero().shape[0]
         {x}.unique().numel()
         {x}[{b}].shape
-        [float(s.sum()) for s in {x}]
         """),
     "control": ("host steps", """
         {x} + 1 if {q} else {x} * 2
@@ -633,6 +632,7 @@ SECTIONS = {
     "control_sums": ("host steps sums", """
         {x}.sum() if {q} else {x}.flatten()[0]
         sum(s.sum() for s in {x}.unbind())
+        [float(s.sum()) for s in {x}]
         !for s in {x}: {w}.add_(s.sum())
         !{w}.copy_({x}.cumsum(0))
         """),
