@@ -1,6 +1,7 @@
 """./dev fuzz [--seconds N] [--seed S] [--out FOLDER] [kinds...]: looks for programs that run otherwise than eager.
 
-Kinds: call, replay, compile, exported are random programs, run that way; opinfo is the samples that PyTorch keeps of each operator.
+Kinds: call, replay, compile, exported are random programs, run that way; guards: in call mode at every combination of small sizes;
+states, states-replay: under modes that change between calls, beside threads, after forks, after interrupts. opinfo is the samples that PyTorch keeps of each operator.
 Each distinct failure of a random program is cut down and written to the folder as a module; `./dev fuzz FILE` runs one again, and so
 does `./dev fuzz "opinfo:NAME DTYPE FORM"` for a sample. Ends with status 1 where something was found.
 """
@@ -13,8 +14,6 @@ from pathlib import Path
 from findings import Findings
 from fuzzer import BATCH, Fuzzer, outcome, warm
 from program import Kept
-
-PROGRAMS = ["call", "replay", "compile", "exported"]
 
 
 def again(path):
@@ -60,7 +59,7 @@ def main():
     warm()
     files = [kind for kind in given.kinds if kind.endswith(".py")]
     cases = [kind.removeprefix("opinfo:") for kind in given.kinds if kind.startswith("opinfo:")]
-    ways = [kind for kind in given.kinds or PROGRAMS if kind in PROGRAMS]
+    ways = [kind for kind in given.kinds or BATCH if kind in BATCH]
     bad = sum(map(again, files))
     if cases or "opinfo" in given.kinds:
         bad += samples(cases, given.seconds or 1e9)

@@ -6,6 +6,7 @@ import torch
 
 from arguments import drawn
 from compare import Judge, Outcome
+from states import disturbed
 from ways import WAYS, Refused
 
 
@@ -34,7 +35,7 @@ def compared(program, way):
     for number, call in enumerate(program.calls):
         mode = call.get("mode", "no_grad")
         eager = Outcome(function, drawn(program.arguments, call), mode)
-        ours = Outcome(made, drawn(program.arguments, call), mode)
+        ours = Outcome(disturbed(made, program, call), drawn(program.arguments, call), mode)
         found = looked_at(judge, ours, eager)
         if found:
             return Difference(way, *found, number)

@@ -5,14 +5,14 @@ Not compared, as documented: strides of axes of size 1 and of tensors without el
 taken, messages of exceptions.
 """
 
-import contextlib
 import re
 import warnings
 
 import torch
 
+from states import MODES
+
 EXTREMES = re.compile(r"max|min|clamp|relu|hardtanh|sort|topk|clip|threshold|argsort")
-MODES = {"no_grad": torch.no_grad, "grad": contextlib.nullcontext, "inference": torch.inference_mode}
 STATE = 1234
 
 

@@ -1,8 +1,13 @@
 """Generates, runs, cuts down, counts. Programs run in children, a batch of them in each."""
 
 import dataclasses
+import functools
+import itertools
+import random
 
 import torch
+
+from arguments import drawn, symbols
 
 from check import Difference, check
 from children import Ended, child
@@ -10,8 +15,13 @@ from findings import alike, signature
 from generate import generated
 from program import Program, Step
 from shrink import shrunk
+from states import DISTURBANCES, MODES
+from vocabulary import WEIGHTS
 
-BATCH = {"call": 60, "replay": 60, "compile": 12, "exported": 12}
+BATCH = {"call": 60, "replay": 60, "compile": 12, "exported": 12, "guards": 40, "states": 40, "states-replay": 40}
+STATES = {"states": "call", "states-replay": "replay"}
+WAY_OF = {**STATES, "guards": "call"}   # kinds that are not called as the way that they run
+MANY = 30
 FEWER = {"compile": 4, "exported": 4}   # calls of a program, where each may cost a second
 
 
@@ -19,20 +29,48 @@ def warm():
     """What the first use of each way imports is imported once, here, and not in every child."""
     torch.set_num_threads(1)
     program = Program({"a": "float32 [n] contiguous grid"}, (Step("v0 = a + 1", "v0"),), ("v0",), ({"n": 2},) * 3)
-    for way in BATCH:
-        check(program, way)
+    for kind in BATCH:
+        check(program, WAY_OF.get(kind, kind))
 
 
-def made(seed, way):
+def made(seed, kind):
+    """The program of a seed, for a kind of fuzzing."""
+    if kind in STATES:
+        return with_states(generated(seed, sections={**WEIGHTS, "random": 0}), random.Random(seed))
     program = generated(seed)
-    return dataclasses.replace(program, calls=program.calls[:FEWER.get(way)])
+    if kind == "guards":
+        return with_all_sizes(program, random.Random(seed))
+    return dataclasses.replace(program, calls=program.calls[:FEWER.get(kind)])
 
 
-def batch(way, seeds):
+def with_states(program, numbers):
+    """Each call under a mode and a disturbance of its own; the first as it is, the rest mostly of the same sizes, so that they are served."""
+    calls = [{**numbers.choice([program.calls[0], call]), "mode": numbers.choice(list(MODES)), "state": numbers.choice(DISTURBANCES)}
+             for call in program.calls + program.calls[1:]]
+    return dataclasses.replace(program, calls=(program.calls[0], *calls))
+
+
+def with_all_sizes(program, numbers):
+    """Every combination of small sizes: whatever a version's guards compare, calls lie on both sides of it."""
+    names = symbols(program.arguments)
+    grid = [dict(zip(names, sizes)) for sizes in itertools.product(range(5), repeat=len(names))]
+    calls = [{**program.calls[0], **sizes} for sizes in numbers.sample(grid, min(len(grid), MANY))]
+    return dataclasses.replace(program, calls=(*program.calls[:2], *filter(functools.partial(drawable, program), calls)))
+
+
+def drawable(program, call):
+    try:
+        drawn(program.arguments, call)
+    except Exception:
+        return False
+    return True
+
+
+def batch(kind, seeds):
     """In a child: says which seed it is at, and what is found."""
     for seed in seeds:
         yield "at", seed
-        found = check(made(seed, way), way)
+        found = check(made(seed, kind), WAY_OF.get(kind, kind))
         if found:
             yield "found", found
 
@@ -53,21 +91,21 @@ class Fuzzer:
     def __init__(self, findings, say=print):
         self.findings, self.say, self.programs, self.found = findings, say, {}, 0
 
-    def run(self, way, first, count):
+    def run(self, kind, first, count):
         """Programs of `count` seeds. A child that ends takes only the program with it that it was at."""
         seeds = list(range(first, first + count))
         while seeds:
             at = seeds[0]
             try:
-                for what, value in child(batch, way, list(seeds)):
+                for what, value in child(batch, kind, list(seeds)):
                     if what == "at":
                         at = value
-                        self.programs[way] = self.programs.get(way, 0) + 1
+                        self.programs[kind] = self.programs.get(kind, 0) + 1
                     else:
-                        self.take(made(at, way), value, at)
+                        self.take(made(at, kind), value, at)
                 return
             except Ended as ended:
-                self.take(made(at, way), Difference(way, ended.kind, ended.text), at)
+                self.take(made(at, kind), Difference(WAY_OF.get(kind, kind), ended.kind, ended.text), at)
                 seeds = seeds[seeds.index(at) + 1:]
 
     def take(self, program, found, seed):

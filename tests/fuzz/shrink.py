@@ -8,6 +8,7 @@ from arguments import TENSOR
 from program import NAME, Program
 
 SIZES = (0, 1, 2, 3, 5)
+PLAIN = {"seed": 0, "mode": "no_grad", "state": ""}   # of a call, what is no size
 
 
 def without_step(program, index):
@@ -71,8 +72,8 @@ def simpler_arguments(program):
 def simpler_calls(program):
     for i, call in enumerate(program.calls):
         for name, value in call.items():
-            if name in ("seed", "mode") or isinstance(value, (bool, float)):
-                simple = {"seed": 0, "mode": "no_grad"}.get(name)
+            if name in PLAIN or isinstance(value, (bool, float)):
+                simple = PLAIN.get(name)
                 if simple is not None and value != simple:
                     yield with_call(program, i, {**call, name: simple})
                 continue
@@ -113,5 +114,5 @@ def shrunk(program, fails, seconds=20.0):
 def cleaned(program):
     """Calls without what no argument uses."""
     text = " ".join(program.arguments.values())
-    used = set(re.findall(r"\b[a-z]\b", text)) | set(program.arguments) | {"seed", "mode"}
+    used = set(re.findall(r"\b[a-z]\b", text)) | set(program.arguments) | set(PLAIN)
     return dataclasses.replace(program, calls=tuple({k: v for k, v in call.items() if k in used} for call in program.calls))

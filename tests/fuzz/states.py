@@ -1,0 +1,138 @@
+"""Host states that a call may meet: modes it runs under, and what else goes on meanwhile.
+
+A mode is a context that eager runs under as well. A disturbance happens to our side only, and must not be seen in its results: other
+threads call at the same time, the process forks, a signal ends a call half-way and it is made again.
+"""
+
+import concurrent.futures
+import contextlib
+import os
+import signal
+import threading
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from arguments import drawn
+
+
+class PassFunctions(TorchFunctionMode):
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        return function(*args, **(kwargs or {}))
+
+
+class PassDispatch(TorchDispatchMode):
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        return function(*args, **(kwargs or {}))
+
+
+@contextlib.contextmanager
+def changed(get, change, value):
+    before = get()
+    change(value)
+    try:
+        yield
+    finally:
+        change(before)
+
+
+MODES = {
+    "no_grad": torch.no_grad, "grad": contextlib.nullcontext, "inference": torch.inference_mode,
+    "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+    "float64": lambda: changed(torch.get_default_dtype, torch.set_default_dtype, torch.float64),
+    "threads": lambda: changed(torch.get_num_threads, torch.set_num_threads, 2),
+    "deterministic": lambda: changed(torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms, True),
+    "function mode": PassFunctions, "dispatch mode": PassDispatch,
+    "no autocast": lambda: torch.autocast("cpu", enabled=False),
+}
+DISTURBANCES = ["", "", "", "", "thread", "threads", "threads", "fork", "interrupt", "interrupt"]
+
+
+def apart(function, arguments):
+    def run():
+        with contextlib.suppress(Exception):   # the program's own, which the disturbed call raises as well
+            function(*arguments)
+    return threading.Thread(target=run)
+
+
+def in_thread(function, arguments, others, mode):
+    """Modes belong to threads: the other one enters it too."""
+    def run():
+        with MODES[mode]():
+            return function(*arguments)
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        return pool.submit(run).result()
+
+
+def beside_threads(function, arguments, others, mode):
+    running = [apart(function, mine) for mine in others(3)]
+    for thread in running:
+        thread.start()
+    try:
+        return function(*arguments)
+    finally:
+        for thread in running:
+            thread.join()
+
+
+def after_fork(function, arguments, others, mode):
+    mine = others(1)[0]
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            function(*mine)
+            status = 0
+        except Exception:
+            status = 0
+        finally:
+            os._exit(status)
+    _, status = os.waitpid(pid, 0)
+    if status:
+        raise SystemError(f"a forked child ended with status {status}")
+    return function(*arguments)
+
+
+class Interrupted(BaseException):
+    pass
+
+
+def interrupted(function, arguments, others, mode):
+    armed = []
+
+    def stop(*_):
+        if armed:
+            armed.clear()
+            raise Interrupted
+
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        for mine, moment in zip(others(3), (0.0002, 0.001, 0.005)):
+            with contextlib.suppress(Interrupted, Exception):
+                armed.append(True)
+                signal.setitimer(signal.ITIMER_REAL, moment)
+                function(*mine)
+                armed.clear()
+            armed.clear()
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    return function(*arguments)
+
+
+HOW = {"thread": in_thread, "threads": beside_threads, "fork": after_fork, "interrupt": interrupted}
+
+
+def disturbed(made, program, call):
+    """The function to call under the state that the call names."""
+    state = call.get("state", "")
+    if state not in HOW:
+        return made
+
+    def run(*arguments):
+        return HOW[state](made, arguments, lambda count: [list(drawn(program.arguments, call).values()) for _ in range(count)],
+                          call.get("mode", "no_grad"))
+
+    return run
