@@ -14,6 +14,7 @@ from states import MODES
 
 EXTREMES = re.compile(r"max|min|clamp|relu|hardtanh|sort|topk|clip|threshold|argsort")
 STATE = 1234
+MOST = 40   # leaves whose sharing is compared, which takes the square of their number
 
 
 class Outcome:
@@ -122,7 +123,7 @@ class Judge:
 
 def shared(found):
     """Pairs of leaves that are one object or share memory, and how far apart they begin."""
-    tensors, pairs = [(path, t) for path, t in found if isinstance(t, torch.Tensor)], {}
+    tensors, pairs = [(path, t) for path, t in found if isinstance(t, torch.Tensor)][:MOST], {}
     for i, (one, a) in enumerate(tensors):
         for two, b in tensors[i + 1:]:
             if a is b:

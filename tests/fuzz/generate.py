@@ -187,7 +187,7 @@ class Generator:
         target = f"v{len(self.steps)}"
         binds = not template.statement or "{v}" in template.text
         text = text.replace("{v}", target) if template.statement else f"{target} = {text}"
-        if "sums" in template.flags and not all(on_grid(s.names[first]) for s in self.scopes if s.alive):
+        if "sums" in template.flags and not all(first in s.names and on_grid(s.names[first]) for s in self.scopes if s.alive):
             template = TEMPLATES["near"][0]
         errors = [scope.run(text) for scope in self.scopes if scope.alive]
         if any(errors) and not self.keeps(errors):

@@ -110,11 +110,14 @@ def interrupted(function, arguments, others, mode):
     before = signal.signal(signal.SIGALRM, stop)
     try:
         for mine, moment in zip(others(3), (0.0002, 0.001, 0.005)):
-            with contextlib.suppress(Interrupted, Exception):
+            try:
                 armed.append(True)
                 signal.setitimer(signal.ITIMER_REAL, moment)
-                function(*mine)
+                with contextlib.suppress(Exception):
+                    function(*mine)
                 armed.clear()
+            except Interrupted:
+                pass
             armed.clear()
             signal.setitimer(signal.ITIMER_REAL, 0)
     finally:
