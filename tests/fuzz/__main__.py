@@ -1,12 +1,15 @@
 """./dev fuzz [--seconds N] [--seed S] [--out FOLDER] [kinds...]: looks for programs that run otherwise than eager.
 
 Kinds: call, replay, compile, exported are random programs, run that way; guards: in call mode at every combination of small sizes;
-states, states-replay: under modes that change between calls, beside threads, after forks, after interrupts. opinfo is the samples that PyTorch keeps of each operator.
+states, states-replay: under modes that change between calls, beside threads, after forks, after interrupts. opinfo is the samples that
+PyTorch keeps of each operator. functions (C++) and ir (traces, loop nests, guards) are programs of the build. Without kinds: all.
 Each distinct failure of a random program is cut down and written to the folder as a module; `./dev fuzz FILE` runs one again, and so
 does `./dev fuzz "opinfo:NAME DTYPE FORM"` for a sample. Ends with status 1 where something was found.
 """
 
 import argparse
+import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -15,6 +18,11 @@ from findings import Findings
 from fuzzer import BATCH, Fuzzer, outcome, warm
 from program import Kept
 
+BUILT = ("functions", "ir")
+# Of the time of a run without kinds, the part of each.
+SHARES = {"call": 0.25, "replay": 0.2, "guards": 0.1, "states": 0.05, "states-replay": 0.05, "compile": 0.1, "exported": 0.05, "opinfo": 0.1,
+          "functions": 0.05, "ir": 0.05}
+
 
 def again(path):
     """A kept program, in the ways that it names."""
@@ -22,50 +30,69 @@ def again(path):
     for way in kept.ways or ("call", "replay"):
         found = outcome(kept, way)
         bad += found is not None
-        print(way, found or "as eager")
+        print(f"{way}: {found.kind}: {found.text}" if found else f"{way}: as eager")
     return bad
 
 
-def random_programs(ways, seed, seconds, out):
-    fuzzer, end = Fuzzer(Findings(out)), time.monotonic() + seconds
-    while time.monotonic() < end:
-        for way in ways:
-            fuzzer.run(way, seed, BATCH[way])
-        seed += max(BATCH.values())
-    print(f"programs: {fuzzer.programs}, next seed {seed}, failures {fuzzer.found}, distinct {len(fuzzer.findings.known)}")
-    return fuzzer.found
+def random_programs(fuzzer, kind, seed, seconds):
+    """At least one batch."""
+    before, end = fuzzer.found, time.monotonic() + seconds
+    while True:
+        fuzzer.run(kind, seed, BATCH[kind])
+        seed += BATCH[kind]
+        if time.monotonic() >= end:
+            return fuzzer.found - before
 
 
-def samples(cases, seconds, ways=("call", "replay")):
+def samples(cases, seconds, seed):
     import opinfo
 
-    bad, end = 0, time.monotonic() + seconds
-    for way in ways:
-        count, found = opinfo.differences(cases or opinfo.cases(), way, lambda: time.monotonic() > end)
+    bad, cases = 0, cases or opinfo.cases()
+    cases = cases[seed % len(cases):] + cases[:seed % len(cases)]
+    for way in ("call", "replay"):
+        end = time.monotonic() + seconds / 2
+        count, found = opinfo.differences(cases, way, lambda: time.monotonic() > end)
         for one in found:
             print(f"{one.way}: {one.kind}: {one.text}", flush=True)
-        print(f"samples: {count} cases by {way}, {len(found)} differences", flush=True)
+        print(f"opinfo by {way}: {count} cases, {len(found)} differences", flush=True)
         bad += len(found)
     return bad
 
 
+def built(kind, seconds, seed):
+    """A fuzzer in C++; 0 where this build has none."""
+    program = Path(os.environ.get("ESCAPEMENT_BUILD", "build")) / "tests" / f"fuzz_{kind}"
+    if not program.exists():
+        print(f"{kind}: {program} is not built")
+        return 0
+    return subprocess.run([program, "--seconds", str(int(seconds) + 1), "--seed", str(seed)]).returncode != 0
+
+
+def run(kind, fuzzer, seed, seconds):
+    if kind == "opinfo":
+        return samples(None, seconds, seed)
+    return built(kind, seconds, seed) if kind in BUILT else random_programs(fuzzer, kind, seed, seconds)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--seconds", type=float, default=None)
-    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=int(time.time()) % 1000000 * 1000)
     parser.add_argument("--out", default="fuzz-findings")
     parser.add_argument("kinds", nargs="*")
     given = parser.parse_args()
+    single = [kind for kind in given.kinds if kind.endswith(".py") or kind.startswith("opinfo:")]
+    kinds = [kind for kind in given.kinds if kind not in single] or ([] if single else list(SHARES))
+    unknown = set(kinds) - set(SHARES)
+    if unknown:
+        parser.error(f"no such kind: {', '.join(sorted(unknown))}")
     warm()
-    files = [kind for kind in given.kinds if kind.endswith(".py")]
-    cases = [kind.removeprefix("opinfo:") for kind in given.kinds if kind.startswith("opinfo:")]
-    ways = [kind for kind in given.kinds or BATCH if kind in BATCH]
-    bad = sum(map(again, files))
-    if cases or "opinfo" in given.kinds:
-        bad += samples(cases, given.seconds or 1e9)
-    if ways:
-        seed = given.seed if given.seed is not None else int(time.time()) % 1000000 * 1000
-        bad += random_programs(ways, seed, given.seconds or 60, given.out)
+    fuzzer = Fuzzer(Findings(given.out))
+    bad = sum(again(one) if one.endswith(".py") else samples([one.removeprefix("opinfo:")], 1e9, 0) for one in single)
+    whole = sum(SHARES[kind] for kind in kinds)
+    for kind in kinds:
+        bad += run(kind, fuzzer, given.seed, given.seconds * SHARES[kind] / whole)
+    print(f"seed {given.seed}; programs: {fuzzer.programs}; failures {fuzzer.found}, distinct {len(fuzzer.findings.known)}, in {given.out}")
     return min(bad, 1)
 
 
