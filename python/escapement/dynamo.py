@@ -1,15 +1,16 @@
 """Dynamo, steered: every dim dynamic from the first compile, a budget of recompiles, then a graph break at the escape.
 
-With notes.py and dispatch.py the only file that knows private names of torch (they move between releases). Three functions of
-Dynamo are wrapped, once; they do nothing unless the compiler function is ours:
+With notes.py, dispatch.py, oblivious.py and layout_reads.py the only file that knows private names of torch (they move between
+releases). Four functions of Dynamo are wrapped here, once; they do nothing unless the compiler function is ours:
 
   compile_frame               holds tracing and the backend call, so configuration can be patched for exactly one compile, and a
                               compile can be tried again under other rules
+  _compile                    holds compile_frame and the making of guards, which fails for some programs: these run eagerly
   process_automatic_dynamic   the one place where a dim or a number is decided static or dynamic (parameters never reach it)
   evaluate_expr               where host code asks a symbolic value for a number or a truth: the escapes of the ledger
 
-Sizes 0 and 1 are the hard part. "Oblivious" tracing takes neither branch of a framework test for 0 or 1, so one graph serves all
-sizes; but some programs cannot be traced so (a broadcast of 1 against n). Hence: oblivious first, and a dim that is 0 or 1 stays
+Sizes 0 and 1 are the hard part. "Oblivious" tracing takes the usual branch of a framework test for 0 or 1 where oblivious.py allows it,
+so one graph serves all sizes; but some programs cannot be traced so (a broadcast of 1 against n). Hence: oblivious first, and a dim that is 0 or 1 stays
 static until it has been seen to vary; on an error one more try with obliviousness off.
 
 Where a name has moved, `install` falls back to the restart route, then to stock behaviour, and says once which one is in force.
@@ -40,7 +41,7 @@ from torch.fx.experimental import symbolic_shapes
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass as is_wrapper_subclass  # noqa: F401
 
-from . import attributes, steer_dims
+from . import attributes, layout_reads, oblivious, steer_dims
 from .errors import EscapementError
 from .keys import frame_key
 from .ledger import COMPILES, LEDGER, Compile, Plan
@@ -70,12 +71,14 @@ state = {"backend": None, "route": None}
 class Session:
     """One frame being compiled for our backend."""
 
-    def __init__(self, code, key, plan):
+    def __init__(self, code, key, plan, whole):
         self.code, self.key, self.plan = code, key, plan
+        self.whole = whole       # no graph break is wanted
         self.oblivious, self.host, self.operators = True, plan.host, plan.operators
         self.attributes = plan.cause.kind == "attribute"   # module numbers that vary become symbols, now that one has
         self.degenerate = False  # a dim that is 0 or 1 now is a symbol
         self.broke = len(break_log())
+        self.answers = oblivious.Answers()
         self.declared = None     # steer_dims.Declared: what escapement.compile(dims=...) says about this frame
         self.start()
 
@@ -97,6 +100,8 @@ def install(backend, route=None):
         convert_frame.compile_frame = compile_frame
         builder.process_automatic_dynamic = process_automatic_dynamic
         SymNodeVariable.evaluate_expr = functools.wraps(torch_evaluate_expr)(evaluate_expr)
+        convert_frame._compile = compile_whole
+        layout_reads.install(lambda: getattr(active, "session", None))
     level = logging.INFO if chosen == "recipe" else logging.WARNING
     log.log(level, "sizes are made dynamic by the %s route (torch %s): %s", chosen, torch.__version__, ROUTES[chosen])
     state["route"] = chosen
@@ -113,13 +118,14 @@ ROUTES = {
 def recipe_possible():
     try:
         frame = list(inspect.signature(convert_frame.compile_frame).parameters)
+        whole = list(inspect.signature(torch_compile_whole).parameters)
         automatic = list(inspect.signature(builder.process_automatic_dynamic).parameters)
         env = ShapeEnv()
     except Exception:
         return False
-    return (frame[5:7] == ["compiler_fn", "one_graph"] and automatic == ["tx", "name", "entry", "is_unspecialized_nn_module"]
+    return (frame[5:7] == whole[5:7] == ["compiler_fn", "one_graph"] and automatic == ["tx", "name", "entry", "is_unspecialized_nn_module"]
             and all(hasattr(env, name) for name in ("guards", "var_to_sources", "source_to_var"))
-            and hasattr(pgo, "auto_dynamic") and hasattr(symbolic_shapes, "make_symbol")
+            and oblivious.possible() and hasattr(pgo, "auto_dynamic") and hasattr(symbolic_shapes, "make_symbol")
             and hasattr(convert_frame, "FrameExecStrategy") and RUN_ONLY is not None)
 
 
@@ -146,6 +152,20 @@ def wrappers(fn):
 torch_compile_frame = convert_frame.compile_frame
 torch_automatic = builder.process_automatic_dynamic
 torch_evaluate_expr = SymNodeVariable.evaluate_expr
+torch_compile_whole = convert_frame._compile
+
+
+@functools.wraps(torch_compile_whole)
+def compile_whole(code, globals, locals, builtins, closure, compiler_fn, one_graph, *rest, **named):
+    """What compile_frame has traced gets its guards here, and not every program's guards can be made: its call runs eagerly."""
+    active.traced = False
+    try:
+        return torch_compile_whole(code, globals, locals, builtins, closure, compiler_fn, one_graph, *rest, **named)
+    except Exception as error:
+        if one_graph or not getattr(active, "traced", False) or not is_ours(compiler_fn):
+            raise
+        LEDGER.note_skip(code, first_line(error))
+        raise_eager(first_line(error), RUN_ONLY, error)
 
 
 @functools.wraps(torch_compile_frame)
@@ -164,7 +184,7 @@ def compile_frame(code, globals, locals, builtins, closure, compiler_fn, *rest, 
         plan = Plan(plan.number, plan.cause)
     if plan.refused:
         refuse(code)
-    session, start = Session(code, key, plan), time.perf_counter()
+    session, start = Session(code, key, plan, one_graph(rest)), time.perf_counter()
     session.declared = declared
     try:
         result = attempt(session, run, one_graph(rest) or asks_strict(compiler_fn))
@@ -177,6 +197,7 @@ def compile_frame(code, globals, locals, builtins, closure, compiler_fn, *rest, 
         steer_dims.learn(declared, code, compiled.declared)
     LEDGER.note(code, key, CompileContext.current_compile_id().frame_compile_id, graphs)
     write_artifact(code, graphs)
+    active.traced = True
     return result
 
 
@@ -315,6 +336,7 @@ def our_rules(session):
         scope.enter_context(torch.fx.experimental._config.patch(use_duck_shape=False, backed_size_oblivious=session.oblivious))
         if session.oblivious:   # otherwise 0 and 1 are constants, and symbols are guarded to be 2 or more
             scope.enter_context(sizes_may_be_zero())
+            scope.enter_context(oblivious.answered(session.answers))
         if session.host:   # a branch on an unbacked size is a graph break; nothing is traced twice for it
             scope.enter_context(torch.compiler.config.patch(unbacked_sources=",".join(session.host)))
         if session.operators:
