@@ -61,7 +61,7 @@ def configure(scratch, build):
 
 
 def make(scratch, build, targets):
-    fine, said = run([*BUILD_PREFIX, "ninja", "-C", build, *targets], scratch, build, 3600)
+    fine, said = run([*NINJA, "-C", build, *targets], scratch, build, 3600)
     if fine and build == "build":
         python_tree(scratch)
     return fine, said
@@ -107,7 +107,7 @@ def torch_checks(bug, seconds):
 
 TARGETS = {"build-native": ["tests/test_core", "tests/test_llvm", "tests/fuzz_ir", "tools/escapement-opt"],
            "build": ["src/torch/libescapement.so", "src/torch/_C.cpython-311-x86_64-linux-gnu.so"]}
-BUILD_PREFIX = ["nice"]
+NINJA = ["ninja"]
 
 
 def judge(bug, scratch, seconds):
@@ -146,10 +146,10 @@ def main():
     parser.add_argument("--scratch", type=pathlib.Path, default=pathlib.Path("/tmp/escapement-planted"))
     parser.add_argument("--seconds", type=int, default=60, help="of fuzzing")
     parser.add_argument("--areas", default="")
-    parser.add_argument("--build-prefix", default="nice", help="words before ninja")
+    parser.add_argument("--ninja", default="nice ninja", help="the command that builds, with what stands before it and its flags")
     parser.add_argument("names", nargs="*")
     given = parser.parse_args()
-    BUILD_PREFIX[:] = given.build_prefix.split()
+    NINJA[:] = given.ninja.split()
     chosen = [bug for bug in BUGS if (not given.names or bug.name in given.names) and (not given.areas or bug.area in given.areas.split(","))]
     given.scratch.mkdir(parents=True, exist_ok=True)
     copy_tree(given.scratch)

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "jit/run/executable.h"
+#include "trace/reduce_order.h"
 
 namespace escapement::run_test {
 
@@ -46,7 +47,7 @@ class PlainKernel final : public KernelCode {
   std::function<void(const KernelArgs&)> after;  // called by map
 
  private:
-  static constexpr int64_t kSegment = 4096;
+  static constexpr int64_t kSegment = kReduceSegment;
 
   size_t columns() const { return nest_.axes.size() + 1; }
   int64_t length(const KernelArgs& args) const { return args.extents[nest_.axes.size() - 1]; }

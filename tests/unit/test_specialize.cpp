@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "guards/check.h"
+#include "specialize/epilogue.h"
 #include "specialize/passes.h"
 #include "trace/builder.h"
 
@@ -90,6 +91,43 @@ TEST(CommonValues, AWriteBetweenMakesThemDifferent) {
   const Trace after = share_common_values(p.trace);
   verify(after);
   EXPECT_EQ(after.instrs.size(), 4u);
+}
+
+// A linear layer and the activation of its result. What it becomes: the linear's mode, and how many instructions are left.
+struct Layer : Program {
+  explicit Layer(bool parameter) {
+    TensorType given, weights;
+    given.sizes = {trace.dims.new_symbol(SymbolKind::size, {}, 5), trace.dims.constant(3)};
+    weights.sizes = {trace.dims.constant(4), trace.dims.constant(3)};
+    const ValueId operands[] = {builder.input(given, "x"), builder.input(weights, "weight", parameter)};
+    linear = builder.contract(Op::linear, operands, {});
+    activated = unary(Op::relu, linear);
+    output(activated);
+  }
+  ValueId unary(Op op, ValueId v) { return builder.pointwise(op, std::span(&v, 1)); }
+  std::pair<std::string, size_t> marked() const {
+    const Trace after = mark_epilogues(trace);
+    verify(after);
+    return {after.instrs[0].attrs.mode, after.instrs.size()};
+  }
+  ValueId linear, activated;
+};
+
+TEST(Epilogues, OfAParametersLinearThatNothingElseReads) {
+  using Marked = std::pair<std::string, size_t>;
+  EXPECT_EQ(Layer(true).marked(), Marked("relu", 1));
+  EXPECT_EQ(Layer(false).marked(), Marked("", 2));
+  Layer read(true), leaves(true), viewed(true), again(true);
+  read.output(read.unary(Op::neg, read.linear));
+  leaves.output(leaves.linear);
+  Attrs first;
+  first.axis = 1, first.start = viewed.trace.dims.constant(0);
+  viewed.output(viewed.builder.view(Op::select, viewed.linear, first));
+  again.output(again.unary(Op::relu, again.activated));
+  EXPECT_EQ(read.marked(), Marked("", 3));
+  EXPECT_EQ(leaves.marked(), Marked("", 2));
+  EXPECT_EQ(viewed.marked(), Marked("", 3));
+  EXPECT_EQ(again.marked(), Marked("relu", 2));
 }
 
 TEST(Guards, CheckAndExplainAgree) {

@@ -44,6 +44,8 @@ std::optional<Case> make_case(const Trace& trace, std::optional<std::vector<int6
 std::vector<Case> make_cases(const Trace& trace, size_t wanted, Random& random, Counts& counts) {
   std::vector<Case> cases;
   if (auto hinted = make_case(trace, hinted_sizes(trace), random, counts)) cases.push_back(std::move(*hinted));
+  if (random.one_in(8))
+    if (auto large = make_case(trace, large_sizes(trace, random), random, counts)) cases.push_back(std::move(*large));
   for (size_t attempt = 0; attempt < 3 * wanted && cases.size() < wanted; ++attempt)
     if (auto more = make_case(trace, random_sizes(trace, random), random, counts)) cases.push_back(std::move(*more));
   return cases;
@@ -197,7 +199,7 @@ std::optional<Finding> finding_of(const Trace& trace, const Check& check, uint64
 std::optional<Finding> check_trace(uint64_t seed, Counts& counts) {
   Random random(seed);
   TraceLimits limits;
-  limits.steps = 3 + random.below(14);
+  limits.steps = 4 + random.below(24);
   ++counts.made;
   return finding_of(random_trace(random, limits), [&](const Trace& t, uint64_t s) { run_checks(t, s, counts); }, seed);
 }
@@ -205,7 +207,7 @@ std::optional<Finding> check_trace(uint64_t seed, Counts& counts) {
 std::optional<Finding> check_trace_code(uint64_t seed, CodeMaker code, Counts& counts) {
   Random random(seed);
   TraceLimits limits;
-  limits.steps = 4 + random.below(10);
+  limits.steps = 6 + random.below(18);
   ++counts.made;
   return finding_of(random_trace(random, limits), [&](const Trace& t, uint64_t s) { run_code_checks(t, s, code, counts); }, seed);
 }

@@ -83,7 +83,7 @@ void TraceGenerator::unary() {
 void TraceGenerator::binary() {
   static const std::vector<Op> ops = ops_of(OpKind::pointwise, 2);
   const Op op = random_.pick(ops);
-  ValueId a = any(), second = random_.one_in(3) ? like(a) : any();
+  ValueId a = any(), second = random_.one_in(3) ? any() : like(a);
   if (!takes(op, promote(type(a).dtype, type(second).dtype))) a = floating(a), second = floating(second);
   if (!takes(op, promote(type(a).dtype, type(second).dtype)) || !takes(op, type(a).dtype)) return;
   Attrs attrs;
@@ -228,6 +228,17 @@ void TraceGenerator::creation() {
 
 // --- contractions: the evaluator's own, in f32
 
+// A parameter, which the recorder meets where it is used; the linear of one may take an epilogue.
+ValueId TraceGenerator::weight(Dim columns) {
+  const std::vector<Dim> sizes{k(random_.between(1, 4)), columns};
+  const auto symbol = dims().as_symbol(columns);
+  const bool known = dims().as_constant(columns) || (symbol && dims().info(*symbol).source.kind == Source::Kind::input_size);
+  if (!known || random_.one_in(4)) return full(sizes, DType::f32);
+  TensorType type;
+  type.sizes = sizes;
+  return b_.input(std::move(type), "", true);
+}
+
 void TraceGenerator::contraction() {
   const Op op = random_.pick({Op::linear, Op::linear, Op::matmul, Op::mm, Op::bmm, Op::addmm, Op::baddbmm});
   const ValueId a = of_rank(op == Op::bmm || op == Op::baddbmm ? 3 : 2);
@@ -235,10 +246,7 @@ void TraceGenerator::contraction() {
   const ValueId x = as(DType::f32, a);
   std::vector<ValueId> operands;
   if (op == Op::linear) {
-    const std::vector<Dim> weight{k(random_.between(1, 4)), type(x).sizes.back()};
-    operands = {x, full(weight, DType::f32)};
-    for (const ValueId v : pool_)  // a parameter may take an epilogue
-      if (type(v).rank() == 2 && type(v).dtype == DType::f32 && dims().same(type(v).sizes[1], weight[1])) operands[1] = v;
+    operands = {x, weight(type(x).sizes.back())};
     if (random_.one_in(2)) operands.push_back(full({type(operands[1]).sizes[0]}, DType::f32));
   } else {
     Attrs swap;

@@ -189,6 +189,19 @@ void TraceGenerator::writing() {
   b_.write(destination, source);
 }
 
+// What was computed once more, of the same operands: the same value, unless something was written since.
+void TraceGenerator::again() {
+  if (trace_.instrs.empty()) return;
+  const Instr instr = random_.pick(trace_.instrs);
+  if (instr.effect || instr.results.size() != 1 || info(instr.op).kind == OpKind::call) return;
+  TensorType type = trace_.type(instr.results[0]);
+  const bool repeats = overlapping_.size() > instr.results[0].index && overlapping_[instr.results[0].index];
+  if (info(instr.op).kind != OpKind::view) type.storage = {}, type.root = {}, type.offset = {};
+  const ValueId result = trace_[b_.append(instr, {type})].results[0];
+  add(result);
+  overlapping_[result.index] = repeats;
+}
+
 // --- library calls
 
 void TraceGenerator::calling() {

@@ -42,10 +42,10 @@ size_t SizeMaker::operand() {
   return nodes_.size() - 1;
 }
 
-void SizeMaker::combine() {
-  Node node{random_.pick({Op::add, Op::add, Op::mul, Op::mul, Op::floordiv, Op::mod, Op::min, Op::max}), 0, operand(), operand(), {}};
-  const Dim a = nodes_[node.a].dim, b = nodes_[node.b].dim;
-  switch (node.op) {
+size_t SizeMaker::add_node(Op op, size_t x, size_t y) {
+  Node node{op, 0, x, y, {}};
+  const Dim a = nodes_[x].dim, b = nodes_[y].dim;
+  switch (op) {
     case Op::add: node.dim = table.add(a, b); break;
     case Op::mul: node.dim = table.mul(a, b); break;
     case Op::floordiv: node.dim = table.floordiv(a, b); break;
@@ -54,6 +54,24 @@ void SizeMaker::combine() {
     default: node.dim = table.max(a, b); break;
   }
   nodes_.push_back(node);
+  return nodes_.size() - 1;
+}
+
+void SizeMaker::combine() {
+  const Op op = random_.pick({Op::add, Op::add, Op::mul, Op::mul, Op::floordiv, Op::mod, Op::min, Op::max});
+  const size_t a = operand();
+  add_node(op, a, operand());
+}
+
+void SizeMaker::widen() {  // the symbols are the first nodes
+  const size_t symbols = table.symbol_count(), terms = DimTable::kMaxTerms + random_.below(40);
+  size_t sum = random_.below(symbols);
+  for (size_t i = 0; i < terms; ++i) {
+    size_t product = random_.below(symbols);
+    for (size_t factors = random_.below(6); factors > 0; --factors) product = add_node(Op::mul, product, random_.below(symbols));
+    sum = add_node(Op::add, sum, product);
+  }
+  add_node(random_.pick({Op::floordiv, Op::mod, Op::min, Op::mul}), sum, operand());
 }
 
 void SizeMaker::grow(size_t size) {

@@ -17,6 +17,7 @@ class SizeMaker {
 
   void add_symbols(size_t count);
   void grow(size_t size);       // until there are so many expressions
+  void widen();                 // a sum of more terms than the table multiplies out
   size_t pick() { return random_.below(nodes_.size()); }
   size_t count() const { return nodes_.size(); }
   Dim dim(size_t i) const { return nodes_[i].dim; }
@@ -37,6 +38,7 @@ class SizeMaker {
   int64_t constant();
   size_t operand();
   void combine();
+  size_t add_node(Op op, size_t a, size_t b);
 
   Random& random_;
   bool big_;

@@ -14,8 +14,10 @@
 namespace escapement::fuzz {
 namespace {
 
-constexpr int64_t kMostElements = 6000;   // of one tensor: the reference takes about 100 ns for each
-constexpr int64_t kMostWork = 60000;      // of all tensors together
+struct Budget {
+  int64_t elements, all;   // of one tensor, and of all together: the reference takes about 100 ns for each
+};
+constexpr Budget kUsual{6000, 60000}, kLarge{400000, 1500000};
 
 using Symbols = std::vector<int64_t>;
 
@@ -27,19 +29,19 @@ std::optional<int64_t> value_of(const Trace& trace, Dim dim, const Symbols& symb
   }
 }
 
-bool fits(const Trace& trace, const Symbols& symbols) {
+bool fits(const Trace& trace, const Symbols& symbols, Budget most = kUsual) {
   int64_t total = 0;
   for (const Value& value : trace.values) {
     int64_t count = 1;
     for (const Dim size : value.type.sizes) {
       const auto known = value_of(trace, size, symbols);
-      if (!known || *known > kMostElements) return false;
+      if (!known || *known > most.elements) return false;
       count *= std::max<int64_t>(*known, 1);
-      if (count > kMostElements) return false;
+      if (count > most.elements) return false;
     }
     total += count;
   }
-  return total <= kMostWork;
+  return total <= most.all;
 }
 
 // Sets a lone symbol so that the relation holds.
@@ -74,17 +76,38 @@ std::optional<Symbols> hinted_sizes(const Trace& trace) {
   return symbols;
 }
 
-std::optional<Symbols> random_sizes(const Trace& trace, Random& random) {
-  Symbols symbols(trace.dims.symbol_count());
-  for (uint32_t s = 0; s < symbols.size(); ++s) symbols[s] = random_value(trace.dims.info(Symbol(s)), random);
+namespace {
+
+std::optional<Symbols> accepted(const Trace& trace, Symbols symbols, Budget most) {
   for (int round = 0; round < 3; ++round)
     for (const Guard& guard : trace.guards) repair(trace, guard, symbols);
   for (uint32_t s = 0; s < symbols.size(); ++s) {
     const SymbolInfo& info = trace.dims.info(Symbol(s));
     if (is_entry_size(info) && (symbols[s] < info.range.low || symbols[s] > info.range.high)) return {};
   }
-  if (!fits(trace, symbols)) return {};
+  if (!fits(trace, symbols, most)) return {};
   return symbols;
+}
+
+}  // namespace
+
+std::optional<Symbols> random_sizes(const Trace& trace, Random& random) {
+  Symbols symbols(trace.dims.symbol_count());
+  for (uint32_t s = 0; s < symbols.size(); ++s) symbols[s] = random_value(trace.dims.info(Symbol(s)), random);
+  return accepted(trace, std::move(symbols), kUsual);
+}
+
+std::optional<Symbols> large_sizes(const Trace& trace, Random& random) {
+  Symbols symbols(trace.dims.symbol_count());
+  std::vector<uint32_t> sizes;
+  for (uint32_t s = 0; s < symbols.size(); ++s) {
+    const SymbolInfo& info = trace.dims.info(Symbol(s));
+    symbols[s] = info.kind == SymbolKind::size ? random.between(1, 2) : random_value(info, random);
+    if (info.kind == SymbolKind::size) sizes.push_back(s);
+  }
+  if (sizes.empty()) return {};
+  symbols[random.pick(sizes)] = random.pick<int64_t>({99991, 100352, 100353, 131072 + 5});
+  return accepted(trace, std::move(symbols), kLarge);
 }
 
 // --- inputs

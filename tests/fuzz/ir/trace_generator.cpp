@@ -9,15 +9,19 @@ namespace escapement::fuzz {
 
 void TraceGenerator::add_sizes() {
   const size_t count = 1 + random_.below(3);
-  for (size_t i = 0; i < count; ++i) {
-    const int64_t hint = random_.one_in(4) ? random_size(random_, 50) : random_.between(2, 9);
-    symbols_.push_back(dims().new_symbol(SymbolKind::size, {}, hint));
-  }
+  for (size_t i = 0; i < count; ++i) symbols_.push_back(dims().new_symbol(SymbolKind::size, {}, size_hint()));
+}
+
+// Often one that was seen before, or 1: where such sizes meet there is a guard.
+int64_t TraceGenerator::size_hint() {
+  if (!symbols_.empty() && random_.one_in(3)) return *dims().hint(random_.pick(symbols_));
+  if (random_.one_in(10)) return 1;
+  return random_.one_in(4) ? random_size(random_, 50) : random_.between(2, 9);
 }
 
 Dim TraceGenerator::size() {
   if (random_.one_in(4)) return k(random_.pick<int64_t>({1, 1, 2, 3, 4, 8, 12}));
-  if (random_.one_in(5)) symbols_.push_back(dims().new_symbol(SymbolKind::size, {}, random_.between(1, 7)));
+  if (random_.one_in(5)) symbols_.push_back(dims().new_symbol(SymbolKind::size, {}, size_hint()));
   return random_.pick(symbols_);
 }
 
@@ -148,7 +152,7 @@ ValueId TraceGenerator::like(ValueId value) {
 // --- all together
 
 void TraceGenerator::step() {
-  switch (random_.below(22)) {
+  switch (random_.below(23)) {
     case 0: case 1: case 2: return unary();
     case 3: case 4: case 5: return binary();
     case 6: return ternary();
@@ -162,7 +166,8 @@ void TraceGenerator::step() {
     case 17: return indexing();
     case 18: return combining();
     case 19: return limits_.writes ? writing() : view();
-    case 20: return limits_.calls ? calling() : binary();
+    case 20: return limits_.calls ? calling() : again();
+    case 21: return again();
     default: return limits_.calls && random_.one_in(2) ? born() : reduction();
   }
 }

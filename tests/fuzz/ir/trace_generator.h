@@ -33,6 +33,7 @@ class TraceGenerator {
  private:
   // trace_generator.cpp: sizes, inputs, outputs
   void add_sizes();
+  int64_t size_hint();
   void add_input();
   void add_integer();
   void drop_unread_sizes();
@@ -65,6 +66,7 @@ class TraceGenerator {
   void normalisation();
   void creation();
   void contraction();
+  ValueId weight(Dim columns);
   ValueId full(std::vector<Dim> sizes, DType type);
   ValueId arange(Dim length, DType type);
   std::vector<int32_t> some_axes(ValueId v);
@@ -82,6 +84,7 @@ class TraceGenerator {
   void calling();
   void born();
   bool may_write(ValueId v) const;
+  void again();
 
   Random& random_;
   const TraceLimits& limits_;
