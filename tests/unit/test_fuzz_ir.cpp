@@ -28,7 +28,7 @@ TEST_P(FuzzIr, FindsNothing) {
   EXPECT_GE(counts.cases - counts.refused, GetParam().least);
 }
 
-INSTANTIATE_TEST_SUITE_P(Slices, FuzzIr, ::testing::Values(Slice{"traces", check_trace, 150, 5000}, Slice{"dims", check_dims, 1500, 100000},
+INSTANTIATE_TEST_SUITE_P(Slices, FuzzIr, ::testing::Values(Slice{"traces", check_trace, 120, 5000}, Slice{"dims", check_dims, 1500, 100000},
                                                            Slice{"guards", check_guards, 1500, 100000}),
                          [](const auto& test) { return std::string(test.param.name); });
 

@@ -41,10 +41,10 @@ std::optional<Case> make_case(const Trace& trace, std::optional<std::vector<int6
   return made;
 }
 
-std::vector<Case> make_cases(const Trace& trace, size_t wanted, Random& random, Counts& counts) {
+std::vector<Case> make_cases(const Trace& trace, size_t wanted, size_t large_one_in, Random& random, Counts& counts) {
   std::vector<Case> cases;
   if (auto hinted = make_case(trace, hinted_sizes(trace), random, counts)) cases.push_back(std::move(*hinted));
-  if (random.one_in(8))
+  if (random.one_in(large_one_in))
     if (auto large = make_case(trace, large_sizes(trace, random), random, counts)) cases.push_back(std::move(*large));
   for (size_t attempt = 0; attempt < 3 * wanted && cases.size() < wanted; ++attempt)
     if (auto more = make_case(trace, random_sizes(trace, random), random, counts)) cases.push_back(std::move(*more));
@@ -151,7 +151,7 @@ void run_checks(const Trace& trace, uint64_t seed, Counts& counts) {
   Random random(seed ^ 0x5eed);
   verify(trace);
   compare_text(trace, counts);
-  const std::vector<Case> cases = make_cases(trace, 3, random, counts);
+  const std::vector<Case> cases = make_cases(trace, 3, 100, random, counts);
   if (cases.empty()) return;
   const Trace passed = check_passes(trace, cases, counts);
   check_plans(trace, passed, cases, random, counts);
@@ -159,7 +159,7 @@ void run_checks(const Trace& trace, uint64_t seed, Counts& counts) {
 
 void run_code_checks(const Trace& trace, uint64_t seed, CodeMaker code, Counts& counts) {
   Random random(seed ^ 0x5eed);
-  const std::vector<Case> cases = make_cases(trace, 40, random, counts);
+  const std::vector<Case> cases = make_cases(trace, 40, 6, random, counts);
   if (cases.empty()) return;
   Trace passed = trace;
   for (const NamedPass& pass : kPasses) passed = pass.run(passed);
