@@ -10,7 +10,7 @@ import warnings
 
 import torch
 
-from states import MODES
+from states import MODES, TRANSFORMS
 
 EXTREMES = re.compile(r"max|min|clamp|relu|hardtanh|sort|topk|clip|threshold|argsort")
 STATE = 1234
@@ -26,7 +26,7 @@ class Outcome:
         try:
             with warnings.catch_warnings(), MODES[mode]():
                 warnings.simplefilter("ignore")
-                self.result = function(*arguments.values())
+                self.result = TRANSFORMS.get(mode, as_it_is)(function)(*arguments.values())
         except Exception as error:
             self.error = error
         self.state = torch.get_rng_state()
@@ -36,6 +36,10 @@ class Outcome:
 
     def argument_leaves(self):
         return [leaf for name, value in self.arguments.items() for leaf in leaves(name, value)]
+
+
+def as_it_is(function):
+    return function
 
 
 def leaves(path, value):
@@ -58,7 +62,7 @@ class Judge:
 
     def __init__(self, program, loose=False):
         self.near, self.results, self.loose = program.near, program.results, loose
-        self.signed = not EXTREMES.search(program.source() if hasattr(program, "source") else " ".join(map(str, program.results)) + "max")
+        self.signed = not EXTREMES.search(program.source())
 
     def is_near(self, path):
         if self.loose:

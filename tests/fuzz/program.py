@@ -4,11 +4,14 @@ All of it is text, so that a failing program can be cut down line by line, print
 read back from there (the corpus). Names: a, b, c .. are arguments, v0, v1 .. what the steps make.
 """
 
+import ast
 import dataclasses
 import linecache
 import math
 import operator
+import pprint
 import re
+import textwrap
 
 import torch
 import torch.nn.functional as F
@@ -60,24 +63,35 @@ class Program:
 
     def module(self):
         """The text of a file of the corpus."""
-        note = self.note.replace('"""', "'''").replace("\\", "\\\\")
-        calls = "".join(f"         {call!r},\n" for call in self.calls)
-        return (f'"""{note}"""\n\nimport math\nimport operator\n\nimport torch\nimport torch.nn.functional as F\n\n'
-                f"ARGUMENTS = {self.arguments!r}\nCALLS = [\n{calls}]\nNEAR = {sorted(self.near)!r}\nWAYS = {list(self.ways)!r}\n"
-                f"OPTIONS = {dict(self.options)!r}\nHOST = {self.reads_host()!r}\n\n\n{self.source()}")
+        return module(self.note, self.source(), {"ARGUMENTS": self.arguments, "CALLS": list(self.calls), "NEAR": sorted(self.near),
+                                                 "WAYS": list(self.ways), "OPTIONS": dict(self.options), "HOST": self.reads_host()})
+
+
+IMPORTS = {"math.": "import math", "operator.": "import operator", "torch.": "import torch", "F.": "import torch.nn.functional as F"}
+
+
+def module(note, source, settings):
+    """What is not said is empty: no NEAR names, no OPTIONS, no questions of the HOST."""
+    note = "\n".join(textwrap.wrap(note.replace('"', "'").replace("\\", "/"), 140))
+    imports = [line for word, line in IMPORTS.items() if re.search(rf"\b{re.escape(word)}", source)]
+    parts = [f"{name} = {pprint.pformat(value, width=140, sort_dicts=False)}" for name, value in settings.items() if value]
+    return "\n".join([f'"""{note}"""', *([""] if imports else []), *imports, "", *parts, "", "", source])
 
 
 class Kept:
     """A file of the corpus: what a Program is for whoever runs it."""
 
     def __init__(self, path):
-        scope = {}
-        text = path.read_text()
+        scope, text = {}, path.read_text()
         exec(compile(text, str(path), "exec"), scope)
         linecache.cache[str(path)] = len(text), None, text.splitlines(True), str(path)
-        self.arguments, self.calls = scope["ARGUMENTS"], tuple(scope["CALLS"])
-        self.near, self.ways, self.options = frozenset(scope["NEAR"]), tuple(scope["WAYS"]), tuple(scope["OPTIONS"].items())
-        self.results, self.host, self.program = results_of(text), scope["HOST"], scope["program"]
+        self.text, self.arguments, self.calls, self.program = text, scope["ARGUMENTS"], tuple(scope["CALLS"]), scope["program"]
+        self.near, self.ways = frozenset(scope.get("NEAR", ())), tuple(scope.get("WAYS", ()))
+        self.options, self.host = tuple(scope.get("OPTIONS", {}).items()), scope.get("HOST", False)
+        self.results = results_of(text)
+
+    def source(self):
+        return self.text
 
     def function(self):
         return self.program
@@ -88,7 +102,5 @@ class Kept:
 
 def results_of(text):
     """The expressions of the last return, so that those whose names are NEAR are compared by tolerance."""
-    import ast
-
     value = ast.parse(text).body[-1].body[-1].value
     return tuple(ast.unparse(element) for element in value.elts)

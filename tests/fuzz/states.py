@@ -8,6 +8,7 @@ import concurrent.futures
 import contextlib
 import os
 import signal
+import sys
 import threading
 
 import torch
@@ -44,9 +45,10 @@ MODES = {
     "threads": lambda: changed(torch.get_num_threads, torch.set_num_threads, 2),
     "deterministic": lambda: changed(torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms, True),
     "function mode": PassFunctions, "dispatch mode": PassDispatch,
-    "no autocast": lambda: torch.autocast("cpu", enabled=False),
+    "no autocast": lambda: torch.autocast("cpu", enabled=False), "vmap": contextlib.nullcontext,
 }
-DISTURBANCES = ["", "", "", "", "thread", "threads", "threads", "fork", "interrupt", "interrupt"]
+TRANSFORMS = {"vmap": lambda function: torch.func.vmap(function, randomness="same")}   # modes that are no contexts
+DISTURBANCES = ["", "", "", "", "thread", "threads", "threads", "fork", "interrupt", "interrupt", "raise", "raise"]
 
 
 def apart(function, arguments):
@@ -125,7 +127,28 @@ def interrupted(function, arguments, others, mode):
     return function(*arguments)
 
 
-HOW = {"thread": in_thread, "threads": beside_threads, "fork": after_fork, "interrupt": interrupted}
+def raising(function, arguments, others, mode):
+    """Calls end at a line of the program, as if what stands there raised."""
+    for mine, line in zip(others(3), (1, 2, 4)):
+        lines = []
+
+        def stop(frame, event, _):
+            if frame.f_code.co_name != "program":
+                return None
+            lines.append(event)
+            if lines.count("line") == line:
+                sys.settrace(None)
+                raise Interrupted
+            return stop
+
+        sys.settrace(stop)
+        with contextlib.suppress(Interrupted, Exception):
+            function(*mine)
+        sys.settrace(None)
+    return function(*arguments)
+
+
+HOW = {"raise": raising, "thread": in_thread, "threads": beside_threads, "fork": after_fork, "interrupt": interrupted}
 
 
 def disturbed(made, program, call):
