@@ -30,7 +30,7 @@ def again(path):
     for way in kept.ways or ("call", "replay"):
         found = outcome(kept, way)
         bad += found is not None
-        print(f"{way}: {found.kind}: {found.text}" if found else f"{way}: as eager")
+        print(f"{Path(path).stem}: {way}: {found.kind}: {found.text}" if found else f"{Path(path).stem}: {way}: as eager", flush=True)
     return bad
 
 
