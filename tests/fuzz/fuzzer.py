@@ -88,8 +88,10 @@ def outcome(program, way):
 
 
 class Fuzzer:
-    def __init__(self, findings, say=print):
-        self.findings, self.say, self.programs, self.found = findings, say, {}, 0
+    """`most`: so many failures are cut down, the rest is counted only."""
+
+    def __init__(self, findings, say=print, most=1000):
+        self.findings, self.say, self.most, self.programs, self.found = findings, say, most, {}, 0
 
     def run(self, kind, first, count):
         """Programs of `count` seeds. A child that ends takes only the program with it that it was at."""
@@ -113,6 +115,8 @@ class Fuzzer:
         known = self.findings.explains(program, found)
         if known:
             return self.findings.count(known)
+        if len(self.findings.known) >= self.most:
+            return None
         small, seen = self.smallest(program, found)
         key = signature(small, seen)
         if key in self.findings.known:
