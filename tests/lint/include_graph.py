@@ -34,7 +34,7 @@ HANA = re.compile(r"^boost/hana(/|\.hpp)")
 PYTHON = re.compile(r"^(Python\.h|nanobind/|pybind11/|nb_combined\.cpp)")
 
 # Programs that use the library as a user does, and so include torch.
-TORCH_USERS = ("src/torch/", "include/escapement/", "tests/cpp_api/", "tests/packaging/", "tests/recorder/")
+TORCH_USERS = ("src/torch/", "include/escapement/", "tests/cpp_api/", "tests/fuzz/cpp/", "tests/packaging/", "tests/recorder/")
 
 HANA_HEADER = "include/escapement/jit.h"
 
