@@ -36,11 +36,11 @@ class ESCAPEMENT_API Engine {
  public:
   struct Settings {
     OptionList options;                       // for every module; see options in docs
-    int threads = 0;                          // torch's, of the whole process; 0: as it is
+    int threads = 0;                          // torch's, of the whole process; 0: as it is, 1024 at most
     std::function<void(const LogLine&)> log;  // called from any thread, several at once; exceptions of it are dropped
   };
   Engine();
-  explicit Engine(Settings settings);  // invalid_input: no such option
+  explicit Engine(Settings settings);  // invalid_input: no such option, or number of threads
   ~Engine();
 
   // `name`: in metrics and log lines; empty: the file's. invalid_input: an open module of this engine has the name.
@@ -76,7 +76,7 @@ class ESCAPEMENT_API Session {
   // overlaps, else copied. After an error their contents are undefined.
   void run_into(const std::vector<c10::IValue>& inputs, const std::vector<at::Tensor>& outputs);
 
-  // Both hold for every later run; the earlier end counts. A timeout of zero: none.
+  // Both hold for every later run; the earlier end counts. A timeout of zero: none. invalid_input: a negative one.
   void set_timeout(std::chrono::nanoseconds per_run);
   void set_deadline(Clock::time_point deadline);  // time_point::max(): none
 

@@ -32,6 +32,12 @@ OptionType type_of(const std::string&) { return OptionType::text; }
   throw UserError("option '" + std::string(name) + "' wants " + std::string(type_name(type)) + ", not '" + std::string(value) + "'");
 }
 
+// Texts that are names of something.
+void check_choice(std::string_view name, std::string_view value) {
+  if (name != "compile" || value == "block" || value == "background") return;
+  throw UserError("option 'compile' wants 'block' or 'background', not '" + std::string(value) + "'");
+}
+
 // Calls visit(field) on the field of that name; throws if there is none.
 template <class AnyOptions, class Visitor>
 void visit_field(AnyOptions& options, std::string_view wanted, Visitor visit) {
@@ -52,7 +58,7 @@ bool parse_into(bool& field, std::string_view value) {
 bool parse_into(int64_t& field, std::string_view value) {
   int64_t parsed = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), parsed);
-  if (error != std::errc() || end != value.data() + value.size() || parsed < 0) return false;
+  if (error != std::errc() || end != value.data() + value.size() || parsed < 0 || parsed > INT32_MAX) return false;
   field = parsed;
   return true;
 }
@@ -125,6 +131,7 @@ void set_option(Options& options, std::string_view name, std::string_view value)
   visit_field(options, name, [&](auto& field) {
     if (!parse_into(field, value)) refuse_value(name, type_of(field), value);
   });
+  check_choice(name, value);
 }
 
 void set_option(Options& options, std::string_view name, bool value) {

@@ -177,6 +177,40 @@ void errors() {
   module.close();
 }
 
+// What no caller may ask for, and what is asked for at the ends of the numbers.
+void bad_arguments() {
+  const Module module = escapement::load(file("mlp.pt2"));
+  const auto engine = [](escapement::OptionList options, int threads) { escapement::Engine({std::move(options), threads, nullptr}); };
+  Session session(module);
+  using std::chrono::nanoseconds;
+  EXPECT_ERROR(invalid_input, "a timeout of -1 ns is negative", session.set_timeout(nanoseconds(-1)));
+  EXPECT_ERROR(invalid_input, "is negative", session.set_timeout(nanoseconds::min()));
+  for (const nanoseconds none : {nanoseconds(0), nanoseconds::max(), nanoseconds::max() - nanoseconds(1)}) {
+    session.set_timeout(none);
+    EXPECT(session.run(Tensors{rows(2)}).size() == 1);
+  }
+  session.set_deadline(Session::Clock::time_point::min());
+  EXPECT_ERROR(deadline_exceeded, "deadline", session.run(Tensors{rows(2)}));
+  session.set_deadline(Session::Clock::time_point::max());
+  EXPECT(session.run(Tensors{rows(2)}).size() == 1);
+  EXPECT_ERROR(invalid_input, "-1 threads", engine({}, -1));
+  EXPECT_ERROR(invalid_input, "2000000 threads", engine({}, 2'000'000));
+  for (const char* name : {"threads", "hot_launches", "max_recordings", "max_ops_per_kernel"}) {
+    for (const char* value : {"-1", "1e3", "nan", "", "99999999999999999999", "2147483648"}) EXPECT_ERROR(invalid_input, name, engine({{name, value}}, 0));
+  }
+  EXPECT_ERROR(invalid_input, "'block' or 'background'", engine({{"compile", "later"}}, 0));
+  EXPECT_ERROR(invalid_input, "strict", engine({{"strict", "perhaps"}}, 0));
+  EXPECT_ERROR(invalid_input, "", module.plan({{-1, 8}}));
+  EXPECT_ERROR(invalid_input, "", module.plan({{2}}));
+  EXPECT_ERROR(invalid_input, "", module.plan({}));
+  EXPECT_ERROR(invalid_input, "", module.warm_up({{{-1, 8}}}));
+  EXPECT_ERROR(execution_failed, "overflowed", module.warm_up({{{int64_t{1} << 62, 8}}}));
+  EXPECT_ERROR(invalid_input, "", module.warm_up_with({{}}));
+  EXPECT_ERROR(invalid_input, "outputs", session.run_into({rows(2)}, {}));
+  EXPECT_ERROR(invalid_input, "strided", session.run_into({rows(2)}, {at::Tensor()}));
+  EXPECT(escapement::counter("no such thing") == 0);
+}
+
 // --- warm-up, plans, serving only
 
 void serve_only() {
@@ -684,6 +718,7 @@ void fork_while_inside() {
 const std::map<std::string, void (*)()> kChecks{{"session", session},
                                                 {"run_into", run_into},
                                                 {"errors", errors},
+                                                {"bad_arguments", bad_arguments},
                                                 {"serve_only", serve_only},
                                                 {"signature", signature},
                                                 {"metrics", metrics},

@@ -53,10 +53,19 @@ Options checked_options(const OptionList& list) {
   }
 }
 
+constexpr int kMostThreads = 1024;
+
+void check_threads(int threads) {
+  if (threads >= 0 && threads <= kMostThreads) return;
+  throw ServingError(ErrorCode::invalid_input, "escapement: an engine with " + std::to_string(threads) + " threads: 0 (as it is) to " +
+                                                   std::to_string(kMostThreads) + " can be asked for");
+}
+
 }  // namespace
 
 Engine::Engine() : Engine(Settings{}) {}
 Engine::Engine(Settings settings) : impl_(std::make_shared<Impl>()) {
+  check_threads(settings.threads);
   impl_->options = checked_options(settings.options);
   if (settings.log) impl_->log = std::make_shared<const Log>(std::move(settings.log));
   if (settings.threads > 0) at::set_num_threads(settings.threads);

@@ -18,7 +18,9 @@ struct Session::Impl {
 
   CallControl control() const {
     CallControl control{&cancelled, deadline};
-    if (timeout.count() > 0) control.deadline = std::min(control.deadline, Clock::now() + timeout);
+    const Clock::time_point now = Clock::now();
+    const bool ends = timeout.count() > 0 && timeout < Clock::time_point::max() - now;   // a later end than there is time for is none
+    if (ends) control.deadline = std::min(control.deadline, now + timeout);
     return control;
   }
 
@@ -125,6 +127,9 @@ void Session::run_into(const std::vector<c10::IValue>& inputs, const std::vector
 }
 
 void Session::set_timeout(std::chrono::nanoseconds per_run) {
+  if (per_run.count() < 0)
+    throw ServingError(ErrorCode::invalid_input, "escapement: a timeout of " + std::to_string(per_run.count()) +
+                                                     " ns is negative: zero is none, and set_deadline takes an end that may have passed");
   impl_->timeout = per_run;
 }
 void Session::set_deadline(Clock::time_point deadline) {
