@@ -10,6 +10,9 @@
 // floating-point numbers, bool; std::vector, c10::ArrayRef (parameters only), std::tuple, std::pair, std::array,
 // std::optional of those, nested. Of a callable with several or generic signatures, name one:
 // jit<at::Tensor(at::Tensor)>(f).
+//
+// A parameter through which the function can bind its caller's variable anew (`at::Tensor&`, `std::vector<at::Tensor>&`, `at::Tensor*`,
+// std::reference_wrapper) takes the caller's variable, and that is bound to what the function left there.
 #pragma once
 
 #include <boost/hana/ext/std/array.hpp>
@@ -68,6 +71,55 @@ concept Whole = std::integral<T> && !std::same_as<T, bool>;
 template <class T>
 inline constexpr bool unsupported = false;
 
+// f on each part of a tuple, pair or array, in order.
+template <class Parts, class F>
+void for_each_part(Parts& parts, const F& f) {
+  if constexpr (is_a<std::pair, std::remove_const_t<Parts>>) {
+    f(parts.first);
+    f(parts.second);
+  } else {
+    hana::for_each(parts, f);
+  }
+}
+
+// --- parameters: P is a parameter's type as it is declared
+
+// What a parameter refers to: of a pointer there may be nothing.
+template <class T>
+struct Referred {
+  using type = T;
+  static constexpr bool may_be_null = false;
+};
+template <class T>
+struct Referred<T*> {
+  using type = T;
+  static constexpr bool may_be_null = true;
+};
+template <class T>
+struct Referred<std::reference_wrapper<T>> {
+  using type = T;
+  static constexpr bool may_be_null = false;
+};
+template <class P>
+using referred = Referred<std::decay_t<P>>;
+template <class P>
+inline constexpr bool is_pointer_like = !std::same_as<typename referred<P>::type, std::decay_t<P>>;
+template <class P>
+inline constexpr bool may_be_null = referred<P>::may_be_null;
+// Of a plain parameter its type without const and reference, else that of what it points to.
+template <class P>
+using value_of = std::remove_const_t<typename referred<P>::type>;
+
+// May the function bind the caller's variable anew through it?
+template <class P>
+inline constexpr bool is_in_out = is_pointer_like<P> ? !std::is_const_v<typename referred<P>::type>
+                                                     : std::is_reference_v<P> && !std::is_const_v<std::remove_reference_t<P>>;
+template <class P>
+inline constexpr bool refers = is_pointer_like<P> || std::is_reference_v<P>;
+// As what a call takes it: anything for a plain parameter, the variable itself for one that may be bound anew.
+template <class P>
+using accepted = std::conditional_t<is_pointer_like<P>, std::decay_t<P>, std::conditional_t<is_in_out<P>, P, const std::decay_t<P>&>>;
+
 // What is kept of an argument while the function runs on it: the owner of what the parameter may only refer to.
 template <class T>
 struct Kept {
@@ -80,28 +132,83 @@ struct Kept<c10::ArrayRef<T>> {
 template <class T>
 inline constexpr bool owns = !is_a<c10::ArrayRef, T>;  // ArrayRef only as a parameter itself: elsewhere nothing would keep its elements
 template <class T>
-using kept = typename Kept<std::decay_t<T>>::type;
+using kept_value = typename Kept<T>::type;
+template <class P>
+using kept = std::conditional_t<may_be_null<P>, std::optional<value_of<P>>, kept_value<value_of<P>>>;
 
-// As which it is passed on.
-template <class T>
-using passed = std::conditional_t<std::is_lvalue_reference_v<T> && std::same_as<kept<T>, std::decay_t<T>>, T, kept<T>&&>;
+// As what it is passed to the function.
+template <class P>
+using passed = std::conditional_t<is_pointer_like<P>, std::decay_t<P>,
+                                  std::conditional_t<std::is_lvalue_reference_v<P> && std::same_as<kept<P>, std::decay_t<P>>, P, kept<P>&&>>;
 
-template <class T>
-kept<T> keep(const T& value) {
-  if constexpr (is_a<c10::ArrayRef, T>) return value.vec();
+template <class P>
+passed<P> pass(kept<P>& value) {
+  if constexpr (may_be_null<P>) return value ? &*value : nullptr;
+  else if constexpr (is_pointer_like<P>) return value;
+  else return static_cast<passed<P>>(value);
+}
+
+template <class P>
+kept<P> keep(const std::decay_t<P>& value) {
+  if constexpr (may_be_null<P>) return value ? kept<P>(*value) : std::nullopt;
+  else if constexpr (is_a<c10::ArrayRef, std::decay_t<P>>) return value.vec();
   else return value;
 }
 
-// f on each part of a tuple, pair or array, in order.
-template <class Parts, class F>
-void for_each_part(Parts& parts, const F& f) {
-  if constexpr (is_a<std::pair, std::remove_const_t<Parts>>) {
-    f(parts.first);
-    f(parts.second);
-  } else {
-    hana::for_each(parts, f);
-  }
+// As what it is passed on where nothing is recorded: the caller's variable, or of what is passed by value a copy.
+template <class P>
+decltype(auto) pass_on(std::remove_reference_t<accepted<P>>& value) {
+  if constexpr (is_pointer_like<P>) return std::decay_t<P>(value);
+  else if constexpr (is_in_out<P> || std::same_as<passed<P>, const std::decay_t<P>&>) return (value);
+  else return keep<P>(value);
 }
+
+// Where variables lie that parameters refer to, with what they own. If a call names one of them twice, and one of its names may bind it
+// anew, the function's names are not independent.
+class Places {
+ public:
+  template <class P>
+  void add(const std::decay_t<P>& argument) {
+    if constexpr (!refers<P>) return;
+    else if constexpr (may_be_null<P>) argument ? add_variable(*argument, is_in_out<P>) : void();
+    else if constexpr (is_pointer_like<P>) add_variable(argument.get(), is_in_out<P>);
+    else add_variable(argument, is_in_out<P>);
+    ++parameter_;
+  }
+  bool meet() const {
+    for (const Place& a : places_) {
+      for (const Place& b : places_) {
+        if (a.parameter != b.parameter && a.in_out && a.begin < b.end && b.begin < a.end) return true;
+      }
+    }
+    return false;
+  }
+
+ private:
+  struct Place {
+    const void *begin, *end;
+    int parameter;
+    bool in_out;
+  };
+  template <class T>
+  void add_variable(const T& variable, bool in_out) {
+    places_.push_back({&variable, &variable + 1, parameter_, in_out});
+    add_owned(variable, in_out);
+  }
+  template <class T>
+  void add_owned(const T& variable, bool in_out) {
+    if constexpr (is_a<std::vector, T> && !std::same_as<T, std::vector<bool>>) {
+      places_.push_back({variable.data(), variable.data() + variable.size(), parameter_, in_out});
+      for (const auto& element : variable) add_owned(element, in_out);
+    } else if constexpr (is_a<std::optional, T>) {
+      if (variable) add_owned(*variable, in_out);
+    } else if constexpr (is_parts<T>) {
+      for_each_part(variable, [&](const auto& part) { add_owned(part, in_out); });
+    }
+  }
+  c10::SmallVector<Place, 8> places_;
+  int parameter_ = 0;
+};
 
 // The types of the parts, as a hana::tuple of hana::type.
 template <class T>
@@ -146,13 +253,13 @@ void take_apart(Leaves& leaves, const T& value) {
   } else if constexpr (is_parts<T>) {
     for_each_part(value, [&](const auto& part) { take_apart(leaves, part); });
   } else {
-    static_assert(unsupported<T>, "a parameter must be made of tensors, SymInt, SymFloat, numbers, bool; "
-                                  "vector, tuple, pair, array, optional of those");
+    static_assert(unsupported<T>, "a parameter must be made of tensors, SymInt, SymFloat, numbers, bool; vector, tuple, pair, array, "
+                                  "optional of those; or be a pointer, a reference or a reference_wrapper to such");
   }
 }
 
 template <class T>
-kept<T> put_together(LeafReader& reader);
+kept_value<T> put_together(LeafReader& reader);
 
 template <class Parts>
 Parts put_parts_together(LeafReader& reader) {
@@ -162,7 +269,7 @@ Parts put_parts_together(LeafReader& reader) {
 }
 
 template <class T>
-kept<T> put_together(LeafReader& reader) {
+kept_value<T> put_together(LeafReader& reader) {
   if constexpr (std::same_as<T, at::Tensor>) {
     return reader.bits(1) ? reader.value().toTensor() : at::Tensor();
   } else if constexpr (std::same_as<T, c10::SymInt>) {
@@ -181,12 +288,30 @@ kept<T> put_together(LeafReader& reader) {
     return put_together<typename T::value_type>(reader);
   } else if constexpr (is_list<T>) {
     static_assert(owns<typename T::value_type>);
-    kept<T> list(reader.bits(32));
+    kept_value<T> list(reader.bits(32));
     for (size_t i = 0; i < list.size(); ++i) list[i] = put_together<typename T::value_type>(reader);
     return list;
   } else {
     return put_parts_together<T>(reader);
   }
+}
+
+template <class P>
+void take_argument_apart(Leaves& leaves, const std::decay_t<P>& argument) {
+  if constexpr (may_be_null<P>) {
+    leaves.bits(argument != nullptr, 1);
+    if (argument) take_apart<value_of<P>>(leaves, *argument);
+  } else {
+    take_apart<value_of<P>>(leaves, argument);
+  }
+}
+
+template <class P>
+kept<P> put_argument_together(LeafReader& reader) {
+  if constexpr (may_be_null<P>) {
+    if (!reader.bits(1)) return std::nullopt;
+  }
+  return put_together<value_of<P>>(reader);
 }
 
 // --- results: lengths and presence travel with them, since versions of one function may differ in these
@@ -214,6 +339,14 @@ void give(Values& results, T value) {
     static_assert(unsupported<T>, "a result must be made of tensors, SymInt, numbers, bool; "
                                   "vector, tuple, pair, array, optional of those");
   }
+}
+
+// What the function left in a variable of its caller.
+template <class P>
+void give_back(Values& results, kept<P>& argument) {
+  if constexpr (!is_in_out<P>) return;
+  else if constexpr (!may_be_null<P>) give<value_of<P>>(results, std::move(argument));
+  else if (argument) give<value_of<P>>(results, std::move(*argument));
 }
 
 using ResultReader = Values::iterator;
@@ -245,12 +378,12 @@ T receive(ResultReader& next) {
   }
 }
 
-template <class T>
-T receive_result(Values& results) {
-  if constexpr (!std::is_void_v<T>) {
-    auto next = results.begin();
-    return receive<T>(next);
-  }
+template <class P>
+void bind_anew(ResultReader& next, std::remove_reference_t<accepted<P>>& argument) {
+  if constexpr (!is_in_out<P>) return;
+  else if constexpr (may_be_null<P>) argument ? void(*argument = receive<value_of<P>>(next)) : void();
+  else if constexpr (is_pointer_like<P>) argument.get() = receive<value_of<P>>(next);
+  else argument = receive<value_of<P>>(next);
 }
 
 // --- signatures
@@ -330,7 +463,7 @@ class Jitted<R(As...)> {
   // `module`: null, or what is compared before each call.
   template <class F>
   Jitted(F fn, std::shared_ptr<torch::nn::Module> module, const OptionList& options, std::string name)
-      : run_(std::make_shared<const Run>([fn = std::move(fn)](detail::kept<As>&... arguments) -> Result {
+      : run_(std::make_shared<const Run>([fn = std::move(fn)](detail::passed<As>... arguments) -> Result {
           return std::invoke(fn, static_cast<detail::passed<As>>(arguments)...);
         })) {
     core_ = std::make_unique<detail::JitCore>(
@@ -338,13 +471,25 @@ class Jitted<R(As...)> {
         std::move(module), options, std::move(name));
   }
 
-  Result operator()(const std::decay_t<As>&... arguments) const {
+  Result operator()(detail::accepted<As>... arguments) const {
+    if (kMayMeet && meet(arguments...)) {
+      if (!detail::recording_here()) core_->note_eager_for_aliases();
+      return run_plainly(arguments...);
+    }
     detail::Leaves leaves;
-    (detail::take_apart<std::decay_t<As>>(leaves, arguments), ...);
+    (detail::take_argument_apart<As>(leaves, arguments), ...);
     leaves.seal();
     detail::Results results;
-    if (!core_->call(leaves, results.values)) return run_plainly(detail::keep(arguments)...);
-    return detail::receive_result<Result>(results.values);
+    try {
+      if (!core_->call(leaves, results.values)) return run_plainly(arguments...);
+    } catch (...) {   // what the function bound anew before it failed
+      if (kInOut && !results.values.empty() && results.values[0].isString()) {
+        auto next = results.values.begin() + 1;
+        (detail::bind_anew<As>(next, arguments), ...);
+      }
+      throw;
+    }
+    return receive<Result>(results.values, arguments...);
   }
 
   // Tensors and optionals at the end may be left out.
@@ -359,14 +504,50 @@ class Jitted<R(As...)> {
   std::vector<Escape> escapes() const { return core_->escapes(); }
 
  private:
-  using Run = std::function<Result(detail::kept<As>&...)>;
+  using Run = std::function<Result(detail::passed<As>...)>;
+  static constexpr const char* kBoundOnly = "variables";   // stands before the variables of a function that threw
+  static constexpr bool kInOut = (detail::is_in_out<As> || ...);
+  static constexpr bool kMayMeet = kInOut && (int{detail::refers<As>} + ... + 0) > 1;
+
+  static bool meet(const std::decay_t<As>&... arguments) {
+    detail::Places places;
+    (places.add<As>(arguments), ...);
+    return places.meet();
+  }
 
   static void run_values(const Run& run, detail::LeafReader& reader, detail::Values& results) {
-    std::tuple<detail::kept<As>...> arguments{detail::put_together<std::decay_t<As>>(reader)...};
-    if constexpr (std::is_void_v<Result>) std::apply(run, arguments);
-    else detail::give<Result>(results, std::apply(run, arguments));
+    run_kept(run, results, std::tuple<detail::kept<As>...>{detail::put_argument_together<As>(reader)...}, std::index_sequence_for<As...>());
   }
-  Result run_plainly(detail::kept<As>... arguments) const { return (*run_)(arguments...); }
+  template <size_t... I>
+  static void run_kept(const Run& run, detail::Values& results, std::tuple<detail::kept<As>...> arguments, std::index_sequence<I...>) {
+    const auto give_back = [&] { (detail::give_back<As>(results, std::get<I>(arguments)), ...); };
+    try {
+      if constexpr (std::is_void_v<Result>) run(detail::pass<As>(std::get<I>(arguments))...);
+      else detail::give<Result>(results, run(detail::pass<As>(std::get<I>(arguments))...));
+    } catch (...) {
+      results.assign(1, kBoundOnly);
+      give_back();
+      throw;
+    }
+    give_back();
+  }
+  // The call's result, after its variables have been bound.
+  template <class T, class... Arguments>
+  static T receive(detail::Values& results, Arguments&... arguments) {
+    auto next = results.begin();
+    if constexpr (std::is_void_v<T>) {
+      (detail::bind_anew<As>(next, arguments), ...);
+    } else {
+      T result = detail::receive<T>(next);
+      (detail::bind_anew<As>(next, arguments), ...);
+      return result;
+    }
+  }
+  template <class... Arguments>
+  Result run_plainly(Arguments&... arguments) const {
+    std::tuple<decltype(detail::pass_on<As>(arguments))...> owners{detail::pass_on<As>(arguments)...};
+    return std::apply([&](auto&... each) -> Result { return (*run_)(static_cast<detail::passed<As>>(each)...); }, owners);
+  }
 
   template <size_t... kMissing, class... Given>
   Result complete(std::index_sequence<kMissing...>, Given&&... given) const {

@@ -128,6 +128,8 @@ class ESCAPEMENT_API JitCore {
   JitCore(Forward forward, std::shared_ptr<torch::nn::Module> module, const OptionList& options, std::string name);
   ~JitCore();
 
+  // A call whose references are not independent runs plainly.
+  void note_eager_for_aliases();
   // No: this thread is recording another function, of which this call is a part; run it plainly.
   bool call(const Leaves& leaves, Values& results);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 
 #include "exported/json_reader.h"
 #include "support/error.h"
@@ -14,6 +15,8 @@ namespace {
 
 constexpr int64_t kSchemaMajor = 8;
 constexpr std::string_view kGradBlock = "torch.ops.higher_order.wrap_with_set_grad_enabled";
+constexpr std::string_view kAutocastBlock = "torch.ops.higher_order.wrap_with_autocast";
+constexpr size_t kMostBlocks = 64;   // inside each other
 constexpr size_t kMaxNodes = 1'000'000, kMaxRank = 64;
 
 // The only member of a tagged union, {"as_int": 3}.
@@ -188,7 +191,7 @@ class ProgramReader {
     if (auto found = scalar_argument(tag, value)) return *found;
     if (auto found = list_argument(tag, value)) return *found;
     if (tag == "as_graph")
-      throw UserError("an operator with a graph inside (torch.cond, while_loop, autocast) is not supported");
+      throw UserError("an operator with a graph inside (torch.cond, while_loop) is not supported");
     if (tag == "as_custom_obj") throw UserError("script objects are not supported");
     throw UserError("an argument of the kind " + quote(tag) + " is not supported");
   }
@@ -276,7 +279,9 @@ class ProgramReader {
   void read_node(const JsonValue& json) {
     ExportedNode node;
     node.target = json["target"].string();
-    if (node.target == kGradBlock) return within(quote(node.target), [&] { read_block(json); });
+    if (node.target == kGradBlock) return within(quote(node.target), [&] { read_block(json, 1); });
+    if (node.target == kAutocastBlock) return within(quote(node.target), [&] { read_autocast(json); });
+    if (node.target.starts_with(kOwnTargets)) throw UserError("the target " + quote(node.target) + " is no operator");
     const JsonValue* name = json.find("name");
     node.name = name ? name->string() : node.target;
     within(quote(node.target), [&] {
@@ -287,30 +292,49 @@ class ProgramReader {
     program_.nodes.push_back(std::move(node));
   }
 
-  // A block under torch.no_grad: arguments are the mode, a graph and its inputs. Gradients are computed nowhere, so its
-  // nodes become nodes like others; its names are its own.
-  void read_block(const JsonValue& json) {
+  // A block under a mode: arguments are what describes the mode (so many), a graph and its inputs. Gradients are computed nowhere, so
+  // the nodes of one under torch.no_grad become nodes like others; its names are its own.
+  void read_block(const JsonValue& json, size_t modes) {
     const auto& arguments = json["inputs"].array();
-    if (arguments.size() < 2) throw UserError("a mode and a graph are expected");
-    const auto& [tag, named] = only_member(arguments[1]["arg"]);
+    if (arguments.size() <= modes) throw UserError("a mode and a graph are expected");
+    const auto& [tag, named] = only_member(arguments[modes]["arg"]);
     if (tag != "as_graph") throw UserError("a graph is expected");
+    if (++blocks_ > kMostBlocks) throw UserError("more than " + std::to_string(kMostBlocks) + " blocks inside each other");
     const JsonValue& graph = named["graph"];
-    Slots inner = bound_inputs(graph["inputs"].array(), arguments);
+    Slots inner = bound_inputs(graph["inputs"].array(), std::span(arguments).subspan(modes + 1));
     std::swap(slots_, inner);
     for (const JsonValue& node : graph["nodes"].array()) read_node(node);
     std::vector<uint32_t> results;
     for (const JsonValue& output : graph["outputs"].array()) results.push_back(slot_of(output));
     std::swap(slots_, inner);
+    --blocks_;
     bind_results(json["outputs"].array(), results);
+  }
+
+  // The mode: device, dtype, enabled, whether casts of weights are kept.
+  void read_autocast(const JsonValue& json) {
+    constexpr const char* kNames[] = {"device", "dtype", "enabled", "cache"};
+    const auto& arguments = json["inputs"].array();
+    if (arguments.size() <= std::size(kNames)) throw UserError("a mode and a graph are expected");
+    ExportedNode enter, leave;
+    enter.name = leave.name = kAutocastBlock;
+    enter.target = kEnterAutocast;
+    leave.target = kLeaveAutocast;
+    for (size_t i = 0; i < std::size(kNames); ++i) enter.inputs.emplace_back(kNames[i], argument(arguments[i]["arg"]));
+    enter.outputs.push_back(slot(program_.slots++));
+    leave.inputs.emplace_back("before", enter.outputs[0]);
+    program_.nodes.push_back(std::move(enter));
+    read_block(json, std::size(kNames));
+    program_.nodes.push_back(std::move(leave));
   }
 
   using Slots = std::map<std::string, uint32_t, std::less<>>;
 
-  Slots bound_inputs(const std::vector<JsonValue>& names, const std::vector<JsonValue>& arguments) const {
-    if (names.size() + 2 != arguments.size()) throw UserError("the graph and the call have different numbers of inputs");
+  Slots bound_inputs(const std::vector<JsonValue>& names, std::span<const JsonValue> arguments) const {
+    if (names.size() != arguments.size()) throw UserError("the graph and the call have different numbers of inputs");
     Slots inner;
     for (size_t i = 0; i < names.size(); ++i) {
-      if (!inner.try_emplace(value_name(names[i]), slot_of(arguments[i + 2]["arg"])).second)
+      if (!inner.try_emplace(value_name(names[i]), slot_of(arguments[i]["arg"])).second)
         throw UserError("the value " + quote(value_name(names[i])) + " is defined twice");
     }
     return inner;
@@ -404,6 +428,7 @@ class ProgramReader {
   const JsonValue& top_;
   ExportedProgram program_;
   Slots slots_;
+  size_t blocks_ = 0;   // that the node being read lies in
   std::map<std::pair<ExportedInput::Kind, std::string>, uint32_t> by_role_;
 };
 

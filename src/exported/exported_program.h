@@ -3,6 +3,9 @@
 //
 // Every value is defined once, before it is used, so a program that has been read has no cycles and nothing is undefined.
 // What this reader does not know is a UserError at reading and never a guess.
+//
+// Blocks under a mode (no_grad, autocast) are read in place: their nodes become nodes like others, those of an autocast block between two
+// nodes that no file can name.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +38,10 @@ struct ExportedNode {
   std::vector<std::pair<std::string, ExportedValue>> inputs;    // by the name of the schema's argument
   std::vector<ExportedValue> outputs;                           // slots, none, or lists of them
 };
+
+// The nodes around an autocast block. Enter: device, dtype, enabled, cache; its output is what was before, which leave takes.
+inline constexpr std::string_view kOwnTargets = "escapement.";
+inline constexpr std::string_view kEnterAutocast = "escapement.enter_autocast", kLeaveAutocast = "escapement.leave_autocast";
 
 struct ExportedTensor {
   int64_t dtype = 0;

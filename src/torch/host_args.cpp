@@ -250,6 +250,7 @@ class Collector {
       arg.kind = CallArg::Kind::numbers;
       for (const double d : v.toDoubleVector()) arg.numbers.push_back(number_of(tape_, c10::Scalar(d)));
     } else {
+      if (v.isStorage()) tape_.refuse(Reason::storage_access, "a tensor's memory is handed to an operator");
       arg.kind = CallArg::Kind::host;
       arg.code = static_cast<int32_t>(tape_.recording.host_objects.size());
       tape_.recording.host_objects.push_back(v);

@@ -19,6 +19,7 @@
 #include "support/json.h"
 #include "torch/api_options.h"
 #include "torch/cpp_location.h"
+#include "torch/host_args.h"
 #include "torch/jit_modules.h"
 #include "torch/recorder_tape.h"
 #include "torch/region.h"
@@ -161,6 +162,7 @@ struct JitCore::Impl {
   std::unique_ptr<Row> new_row(const Ambient& ambient, const Leaves& leaves, const Table& of);
   void answer(Row& row, const Values& arguments, Values& results);
   void run_eagerly(const Leaves& leaves, const Values& arguments, Values& results, Reason why);
+  void note_eager(Reason why);                     // throws in strict mode
 };
 
 const Table* JitCore::Impl::publish(Table next) {
@@ -244,7 +246,7 @@ void JitCore::Impl::answer(Row& row, const Values& arguments, Values& results) {
   row.region->answer(arguments, results);
 }
 
-void JitCore::Impl::run_eagerly(const Leaves& leaves, const Values& arguments, Values& results, Reason why) {
+void JitCore::Impl::note_eager(Reason why) {
   if (options.strict) {
     const std::lock_guard lock(mutex);   // of the detail, which another thread may be writing
     throw UserError("escapement: '" + name + "' would run eagerly (" + std::string(reason_name(why)) + ": " +
@@ -256,6 +258,10 @@ void JitCore::Impl::run_eagerly(const Leaves& leaves, const Values& arguments, V
     const std::lock_guard lock(mutex);
     ++eager[why];
   }
+}
+
+void JitCore::Impl::run_eagerly(const Leaves& leaves, const Values& arguments, Values& results, Reason why) {
+  note_eager(why);
   LeafReader reader(leaves.shape(), arguments);
   forward(reader, results);
 }
@@ -290,6 +296,8 @@ JitCore::JitCore(Forward forward, std::shared_ptr<torch::nn::Module> module, con
 
 JitCore::~JitCore() = default;
 
+void JitCore::note_eager_for_aliases() { impl_->note_eager(Reason::aliased_references); }
+
 bool JitCore::call(const Leaves& leaves, Values& results) {
   const Ambient ambient = Ambient::now();
   if (ambient.records()) return false;
@@ -299,7 +307,12 @@ bool JitCore::call(const Leaves& leaves, Values& results) {
     if (row && !impl_->replays && row->region->serve(leaves.arguments(), results)) return true;
     results.clear();
   }
-  impl_->call_slowly(ambient, leaves, results);
+  try {
+    impl_->call_slowly(ambient, leaves, results);
+  } catch (...) {
+    for (c10::IValue& value : results) value = concrete(value);   // what the caller's variables are bound to
+    throw;
+  }
   return true;
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "support/error.h"
+#include "torch/gradient_mirror.h"
 #include "torch/host_args.h"
 #include "torch/recorder_fallback.h"
 #include "torch/symnode.h"
@@ -183,12 +184,15 @@ void drop_implied_guards(Trace& trace) {
 Recording Recorder::finish(std::vector<c10::IValue>& outputs) {
   leave();
   Tape& tape = *state_->tape;
+  hand_over_requests(tape, outputs);
+  if (tape.live()) tape.lent.take_in(tape);
   for (const c10::IValue& v : outputs) {
     if (!tape.live()) break;
     Output out = output_of(tape, v);
     if (tape.live()) tape.builder.output(std::move(out));
   }
   if (tape.live()) tape.note_outputs();
+  if (tape.live()) tape.judge_captures(outputs);
   if (tape.live()) drop_implied_guards(tape.trace());
   for (c10::IValue& v : outputs) v = concrete(v);
   tape.closed = true;

@@ -12,6 +12,7 @@
 #include <torch/library.h>
 
 #include "support/error.h"
+#include "torch/gradient_mirror.h"
 #include "torch/lower.h"
 #include "torch/symnode.h"
 #include "torch/wrapper.h"
@@ -195,6 +196,7 @@ class OneOp {
     note_sizes();
     run_real(op_, stack_, count_);
     first_result_ = stack_.size() - plan_.schema->returns().size();
+    if (at::GradMode::is_enabled()) note_gradients();
     if (!tape_.live()) return;
     for (size_t i = first_result_; i < stack_.size(); ++i)
       each_tensor(stack_[i], [&](const at::Tensor& t) { call_.reals.push_back(t); return t; });
@@ -211,6 +213,13 @@ class OneOp {
     before_.resize(count_);
     for (const uint32_t w : plan_.writes)
       if (const at::Tensor t = call_.real_at(static_cast<int>(w)); t.defined()) before_[w] = t.sizes().vec();
+  }
+
+  // A tape of gradients has begun here, under the recording's: from now on the program gets real tensors.
+  void note_gradients() {
+    if (!requires_gradient(std::span(stack_).subspan(first_result_))) return;
+    tape_.refuse(Reason::gradient, plan_.target + " was applied to what requires gradients");
+    mirror_gradients(tape_, args_);
   }
 
   // A functional op that returned an argument itself did nothing; unless it might copy at other sizes.
@@ -340,12 +349,13 @@ void read_value(Tape& tape, const c10::OperatorHandle& op, Stack& stack) {
   }
 }
 
-// A literal of the program (torch.tensor(3.)): every run must start from its value, so the program works on a copy.
+// A literal of the program (torch.tensor(3.)): every run must start from its value, so the program works on a copy. What only borrows
+// its memory (torch.as_tensor of an array) is none.
 void lift(Tape& tape, Stack& stack) {
   const at::Tensor program = stack.back().toTensor();
-  if (Wrapper::of(program)) return;
+  if (Wrapper::of(program) || is_borrowed_memory(program)) return;
   const c10::impl::ExcludeDispatchKeyGuard unseen(kRecorderKey);
-  const ValueId literal = tape.capture(program);
+  const ValueId literal = tape.capture_lifted(program);
   if (!tape.live()) return;
   static const auto clone = c10::Dispatcher::singleton().findSchemaOrThrow("aten::clone", "");
   Stack inner{program, c10::IValue()};
@@ -372,10 +382,18 @@ bool compare(Tape& tape, Stack& stack) {
   return true;
 }
 
+// Asked of a tensor before its memory is read (tolist): one that the program knows from elsewhere is read as a wrapper, which notices.
+void watch(Tape& tape, Stack& stack) {
+  const at::Tensor program = stack.back().toTensor();
+  if (Wrapper::of(program) || is_wrapped_number(program) || !program.is_cpu() || program.layout() != at::kStrided) return;
+  if (const ValueId value = tape.capture(program)) stack.back() = Wrapper::make(program, tape.shared_from_this(), value);
+}
+
 bool special(Tape& tape, const OpPlan& plan, const c10::OperatorHandle& op, Stack& stack) {
   if (plan.base == "equal") return compare(tape, stack);
   if (plan.base == "_local_scalar_dense") return read_value(tape, op, stack), true;
   if (plan.base == "lift_fresh" || plan.base == "lift") return lift(tape, stack), true;
+  if (plan.base == "resolve_conj" || plan.base == "resolve_neg") return watch(tape, stack), false;
   return false;
 }
 
@@ -433,7 +451,9 @@ void on_op(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   const size_t arguments = op.schema().arguments().size();
   materialise(*stack, arguments);
   Tape* tape = tape_for(*stack, arguments);
+  if (tape && at::GradMode::is_enabled()) mirror_gradients(*tape, std::span(*stack).last(arguments));
   if (!tape || !tape->live()) return run_real(op, *stack, arguments);
+  if (tape->lent.any()) tape->lent.take_in(*tape);
   OpPlan& plan = plan_of(op);
   if (plan.pass) return run_real(op, *stack, arguments);
   if (autocast_applies(plan)) return op.callBoxedForDispatchKey(c10::DispatchKey::AutocastCPU, *stack);

@@ -96,10 +96,32 @@ ValueId Tape::capture(const at::Tensor& real) {
       captured_.erase(it);
       return {};
     }
-    it->second = add_input(real, {}, "captured" + std::to_string(recording.captured.size()), /*parameter=*/true);
-    recording.captured.push_back(real);
+    it->second = {add_captured(real), recording.captured.size() - 1};
   }
-  return it->second;
+  captures_.note_use(it->second.number, real);
+  return it->second.value;
+}
+
+ValueId Tape::add_captured(const at::Tensor& real) {
+  const ValueId value = add_input(real, {}, "captured" + std::to_string(recording.captured.size()), /*parameter=*/true);
+  recording.captured.push_back(real);
+  return value;
+}
+
+ValueId Tape::capture_lifted(const at::Tensor& real) {
+  const ValueId value = capture(real);
+  if (value) captures_.note_own(captured_.at(real.unsafeGetTensorImpl()).number);
+  return value;
+}
+
+ValueId Tape::own_literal(const at::Tensor& copy) {
+  captures_.note_own(recording.captured.size());
+  return add_captured(copy);
+}
+
+void Tape::judge_captures(std::span<const c10::IValue> outputs) {
+  constexpr long kHolders = 2;   // recording.captured and inputs_
+  if (auto found = captures_.refusal(recording, outputs, kHolders)) refuse(found->why, std::move(found->detail));
 }
 
 namespace {
@@ -334,6 +356,11 @@ void Tape::note_may_share(ValueId copy, ValueId source, bool shared) {
 }
 
 void Tape::note_write(ValueId destination) {
+  if (lent.holds(trace().type(destination))) refuse(Reason::storage_access, "an operator writes memory whose address the program has");
+  note_shared_write(destination);
+}
+
+void Tape::note_shared_write(ValueId destination) {
   const auto noted = may_share_.find(trace().type(destination).storage.index);
   if (noted == may_share_.end()) return;
   forbid_sharing(noted->second, "an in-place write to memory that is shared where a size is 1");

@@ -14,6 +14,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "torch/captures.h"
+#include "torch/lent_memory.h"
 #include "torch/recorder.h"
 #include "torch/symnode_hooks.h"
 #include "trace/builder.h"
@@ -44,6 +46,10 @@ struct Tape : std::enable_shared_from_this<Tape> {
   // The value of a program tensor: a wrapper's, or that of an unknown tensor, which thereby becomes a captured input.
   ValueId value_of(const at::Tensor& tensor);
   ValueId capture(const at::Tensor& real);
+  ValueId capture_lifted(const at::Tensor& real);   // a literal that the program gets a copy of
+  ValueId own_literal(const at::Tensor& copy);   // a captured input that is the recording's own
+  void judge_captures(std::span<const c10::IValue> outputs);   // once nothing is left of the program but these
+  LentMemory lent;
   // Adds `real` as an input row; empty `sizes` means constants.
   ValueId add_input(const at::Tensor& real, std::vector<Dim> sizes, const std::string& name, bool parameter);
   Dim storage_offset(ValueId root);         // the same as a size: of an input a symbol, since each call may bring another one
@@ -79,10 +85,17 @@ struct Tape : std::enable_shared_from_this<Tape> {
   void note_may_share(ValueId copy, ValueId source, bool shared);
   void note_outputs();  // once all outputs are known
   void note_write(ValueId destination);     // every in-place change, also one that only renames
+  void note_shared_write(ValueId destination);
 
  private:
   InstrId bound_after(Dim left, Dim right) const;
-  std::unordered_map<const c10::TensorImpl*, ValueId> captured_;
+  ValueId add_captured(const at::Tensor& real);
+  struct Captured {
+    ValueId value;
+    size_t number = 0;
+  };
+  std::unordered_map<const c10::TensorImpl*, Captured> captured_;
+  Captures captures_;
   std::unordered_map<const c10::StorageImpl*, Storage> storages_;
   std::unordered_map<uint32_t, int64_t> root_offsets_;
   std::unordered_map<uint32_t, Dim> storage_offsets_;

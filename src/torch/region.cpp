@@ -13,6 +13,7 @@
 #include "support/events.h"
 #include "support/fork.h"
 #include "torch/cpp_location.h"
+#include "torch/gradient_mirror.h"
 #include "torch/recorder_fallback.h"
 #include "torch/region_info.h"
 #include "torch/region_version.h"
@@ -218,7 +219,8 @@ Region::Answer Region::missed(const Values& arguments, Values& outputs, const Ve
   if (what == OnMiss::run_eagerly) return run_eagerly(arguments, outputs, Reason::serve_only);
   Reason refused = Reason::not_ready;
   if (auto turn = take_turn(arguments, seen, refused)) return record(arguments, outputs, std::move(turn));
-  const bool spent = refused == Reason::too_many_recordings || refused == Reason::budget_used;
+  // Where the host's own memory is read at each call, replay mode reads it in time.
+  const bool spent = refused == Reason::too_many_recordings || refused == Reason::budget_used || refused == Reason::made_unseen;
   if (spent && recordings_of_a_form_) return go_on_replaying(arguments, outputs, refused);
   return run_eagerly(arguments, outputs, refused);
 }
@@ -371,8 +373,8 @@ Region::Answer Region::record(const Values& arguments, Values& outputs, std::sha
   count(Stat::specialisations, static_cast<int64_t>(recording.specialised.size()));
   if (!recording.refused && wants_tape(std::span<const at::Tensor>(recording.captured))) {
     recording.refused = Reason::gradient;
-    recording.trace.guards.clear();  // whichever way it goes
   }
+  if (recording.refused == Reason::gradient) recording.trace.guards.clear();  // whichever way it goes
   if (!recording.refused && accept_) recording.refused = accept_(recording.captured);
   note_effects(recording);
   if (recording.refused) {
@@ -411,6 +413,7 @@ Recording Region::run_recorded(const Values& arguments, Values& outputs) {
   recorder.enter();
   forward_(wrapped, outputs);  // an exception of the program's own passes through; ~Recorder restores the thread
   recorder.leave();
+  hand_over_requests(*recorder.tape(), wrapped);
   Recording recording = recorder.finish(outputs);
   if (location_text_) {
     for (std::string& text : recording.trace.locations) text = location_text_(std::atoi(text.c_str()));

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "guards/check.h"
+#include "jit/run/plan_compiler.h"
 #include "torch/cpp_location.h"
 
 namespace escapement {
@@ -113,7 +114,7 @@ bool changes_outside(const LaunchPlan& plan, const Step& step) {
   for (const uint32_t operand : instr.writes) {
     if (outside(instr.operands[operand])) return true;
   }
-  return instr.effect && instr.writes.empty();
+  return acts_outside(instr);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <c10/core/WrapDimMinimal.h>
 
+#include "torch/recorder_fallback.h"
 #include "torch/symnode.h"
 
 namespace escapement {
@@ -188,10 +189,15 @@ int64_t Wrapper::storage_offset_custom() const {
 // --- memory
 
 void Wrapper::expose_storage(const char* what) const {
-  if (symbolic()) tape_->refuse(Reason::storage_access, what);
+  if (symbolic() && !lends_memory()) tape_->refuse(Reason::storage_access, what);
   auto* self = const_cast<Wrapper*>(this);
   self->storage_ = inner_.storage();
   self->storage_offset_ = inner_.storage_offset();
+}
+
+// A composite's own kernel that reaches into memory is told apart from the program: it is recorded whole (recorder_fallback.cpp).
+bool Wrapper::lends_memory() const {
+  return composite_in_progress() == nullptr && current_tape() == tape_.get() && tape_->lent.lend(*tape_, value_, inner_);
 }
 
 bool Wrapper::has_storage() const {

@@ -56,6 +56,7 @@ class Wrapper final : public c10::TensorImpl {
  private:
   bool symbolic() const { return value_ && tape_->live(); }
   void expose_storage(const char* what) const;
+  bool lends_memory() const;
 
   at::Tensor inner_;
   TapePtr tape_;

@@ -98,6 +98,26 @@ class GradBlocks(torch.nn.Module):
         return y * b + z
 
 
+class AutocastBlocks(torch.nn.Module):
+    """Blocks inside each other, with and without autocast, one under no_grad, one for a device that is not here."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = self.linear(x)
+            with torch.autocast("cpu", enabled=False):
+                z = torch.matmul(y.float(), x.t())
+            with torch.no_grad(), torch.autocast("cpu", dtype=torch.float16):
+                half = torch.matmul(x, x.t())
+            w = torch.matmul(y, y.t())
+        with torch.autocast("cuda"):
+            plain = torch.matmul(x, x.t())
+        return y, z, half, w + 1, plain, torch.matmul(x.t(), x)
+
+
 def rows(n, *rest, dtype=torch.float32):
     g = seeded(n, rest)
     return torch.randint(0, 5, (n, *rest), generator=g) if dtype == torch.long else torch.rand(n, *rest, generator=g)
@@ -109,6 +129,7 @@ CASES = {
     "counter": (Counter, lambda n: (rows(n + 2, 3), rows(3)), ({0: Dim.AUTO}, None)),
     "tied": (Tied, lambda n: (rows(2, n, dtype=torch.long),), ({1: S},)),
     "no-grad blocks": (GradBlocks, lambda n: (rows(n, 4),), ({0: Dim.AUTO},)),
+    "autocast blocks": (AutocastBlocks, lambda n: (rows(n, 4),), ({0: Dim.AUTO},)),
     "indexing": (Indexing, lambda n: (rows(n + 5, n + 5), torch.tensor([0, 2, 4])), ({0: I, 1: I}, None)),
     "data-dependent": (DataDependent, lambda n: (rows(n) + 2,), ({0: Dim.AUTO},)),
 }
@@ -320,6 +341,38 @@ def test_blocks_under_no_grad_are_exported_as_such(tmp_path):
     make, inputs, dynamic_shapes = CASES["no-grad blocks"]
     with zipfile.ZipFile(save(tmp_path / "model.pt2", make, inputs(6), dynamic_shapes)) as archive:
         assert archive.read("model/models/model.json").count(b"higher_order.wrap_with_set_grad_enabled") == 2
+
+
+class BrokenAutocast(torch.nn.Module):
+    def forward(self, x, rows):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return torch.matmul(x, x.t()) * x.index_select(0, rows).sum()   # which raises for a row that is not there
+
+
+def test_an_error_inside_an_autocast_block_leaves_the_thread_as_it_was(tmp_path):
+    path = save(tmp_path / "model.pt2", BrokenAutocast, (rows(6, 4), torch.tensor([3])), ({0: Dim.AUTO}, None))
+    with zipfile.ZipFile(path) as archive:
+        assert b"higher_order.wrap_with_autocast" in archive.read("model/models/model.json")
+    model = load(path)
+    for row in (3, 7, 4, 7):
+        if row == 7:
+            with pytest.raises((RuntimeError, IndexError)):
+                model(rows(6, 4), torch.tensor([row]))
+        else:
+            assert model(rows(6, 4), torch.tensor([row]))[0].dtype == torch.bfloat16
+        assert not torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16
+
+
+@pytest.mark.parametrize("change, message", [
+    (('"as_bool": true', '"as_int": 1'), "expected a truth value"),
+    (('"as_scalar_type": 13', '"as_scalar_type": 7'), "bfloat16 or float16"),
+    (("torch.ops.higher_order.wrap_with_autocast", "escapement.enter_autocast"), "is no operator"),
+])
+def test_an_autocast_block_that_is_none_is_refused(change, message, tmp_path):
+    good = save(tmp_path / "model.pt2", BrokenAutocast, (rows(6, 4), torch.tensor([3])), ({0: Dim.AUTO}, None))
+    bad = rewritten(good, tmp_path / "bad.pt2", edited(MODEL, change))
+    with pytest.raises(RuntimeError, match=message):
+        load(bad)
 
 
 def test_an_unknown_option_is_refused(tmp_path):

@@ -109,11 +109,13 @@ StepCode PlanCompiler::compile(const CheckStep& step) {
   return result;
 }
 
+bool acts_outside(const Instr& call) { return call.effect && (call.writes.empty() || call.why == Reason::call_random); }
+
 StepCode PlanCompiler::compile(const CallStep& step) const {
   const Instr& instr = plan_.trace[step.instr];
   StepCode result;
   result.kind = StepCode::Kind::call;
-  result.dirties = instr.effect && instr.writes.empty();
+  result.dirties = acts_outside(instr);
   for (const uint32_t operand : instr.writes) result.dirties |= is_input(instr.operands[operand]);
   return result;
 }

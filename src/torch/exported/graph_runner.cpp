@@ -3,9 +3,12 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
+
 #include "support/error.h"
 #include "jit/run/call_control.h"
 #include "support/text.h"
+#include "torch/exported/autocast_state.h"
 #include "torch/exported/steps.h"
 
 namespace escapement {
@@ -38,6 +41,7 @@ GraphRunner::GraphRunner(const ExportedProgram& program, std::vector<at::Tensor>
   for (const ExportedNode& node : program.nodes) {
     try {
       steps_.push_back(make_step(node));
+      has_autocast_ = has_autocast_ || node.target == kEnterAutocast;
     } catch (const UserError& error) {
       throw UserError("node " + quote(node.name) + " (" + node.target.substr(0, 200) + "): " + error.what());
     }
@@ -84,6 +88,7 @@ void GraphRunner::run(const Values& arguments, Values& results) const {
   Values values(slots_);
   for (size_t i = 0; i < arguments.size(); ++i) values[argument_slots_[i]] = arguments[i];
   for (size_t i = 0; i < weights_.size(); ++i) values[weight_slots_[i]] = weights_[i];
+  const std::optional<AutocastScope> scope = has_autocast_ ? std::optional<AutocastScope>(std::in_place) : std::nullopt;
   ControlledRun control;
   for (const auto& step : steps_) {
     control.step(step->effect);

@@ -42,6 +42,7 @@ class GraphRunner {
   std::vector<uint32_t> argument_slots_, weight_slots_;
   std::vector<at::Tensor> weights_;
   uint32_t slots_;
+  bool has_autocast_ = false;                  // blocks, which an error leaves in the middle
 };
 
 }  // namespace escapement

@@ -10,6 +10,7 @@
 #include "support/error.h"
 #include "support/text.h"
 #include "torch/exported/arguments.h"
+#include "torch/exported/autocast_state.h"
 #include "torch/exported/symbolic.h"
 
 namespace escapement {
@@ -279,8 +280,46 @@ class MetadataAssertion final : public Step {
   std::optional<c10::ScalarType> dtype_;
 };
 
+// --- autocast
+
+// Of a block for another device nothing changes here.
+class EnterAutocast final : public Step {
+ public:
+  explicit EnterAutocast(const ExportedNode& node) : Step(node), output_(only_output(node)), here_(needed(node, "device").text == "cpu") {
+    const ExportedValue &dtype = needed(node, "dtype"), &enabled = needed(node, "enabled"), &cache = needed(node, "cache");
+    if (enabled.kind != Kind::boolean) throw UserError("the argument \"enabled\": expected a truth value");
+    enabled_ = enabled.integer != 0;
+    if (dtype.kind == Kind::dtype) dtype_ = dtype_from_schema(dtype.integer);
+    if (cache.kind == Kind::boolean) cache_ = cache.integer != 0;
+    if (here_ && dtype_ && *dtype_ != at::kBFloat16 && *dtype_ != at::kHalf) throw UserError("autocast on the CPU is to bfloat16 or float16");
+  }
+
+  void run(Values& values) const override {
+    const AutocastState before = AutocastState::now();
+    values[output_] = before.packed();
+    if (here_) AutocastState{enabled_, cache_.value_or(before.cache), dtype_.value_or(before.dtype)}.set();
+  }
+
+ private:
+  uint32_t output_;
+  bool here_, enabled_ = false;
+  std::optional<bool> cache_;
+  std::optional<c10::ScalarType> dtype_;
+};
+
+class LeaveAutocast final : public Step {
+ public:
+  explicit LeaveAutocast(const ExportedNode& node) : Step(node), before_(needed(node, "before").slot) {}
+  void run(Values& values) const override { AutocastState::unpacked(values[before_].toInt()).set(); }
+
+ private:
+  uint32_t before_;
+};
+
 std::unique_ptr<Step> special_step(const ExportedNode& node) {
   static constexpr std::string_view kAten = "torch.ops.aten.";
+  if (node.target == kEnterAutocast) return std::make_unique<EnterAutocast>(node);
+  if (node.target == kLeaveAutocast) return std::make_unique<LeaveAutocast>(node);
   if (const SymbolicOp* op = find_symbolic_op(node.target)) return std::make_unique<Arithmetic>(node, *op);
   if (!node.target.starts_with(kAten)) return nullptr;
   const std::string_view name = std::string_view(node.target).substr(kAten.size());

@@ -13,6 +13,7 @@
 #include "support/events.h"
 #include "torch/recorder_tape.h"
 #include "torch/replay_mode/held.h"
+#include "torch/replay_mode/host_memory.h"
 #include "torch/replay_mode/patterns.h"
 
 namespace escapement {
@@ -67,6 +68,7 @@ void ReplayCall::Lock::let_go() {
 ReplayCall::ReplayCall(StreamTree& tree) : tree_(tree) {}
 
 void ReplayCall::begin() {
+  forget_host_memory();
   root_ = cursor_ = nullptr;
   adopt_state();
 }
@@ -159,6 +161,7 @@ void ReplayCall::run_at_once(const c10::OperatorHandle& op, const OpPlan& plan, 
   if (ends) end_segment();
   if (!plan.host_result) tree_.note(Reason::ran_at_once, plan.name);
   run_unseen(op, stack);
+  if (plan.base.starts_with("empty") || plan.base.starts_with("new_empty")) note_host_memory(stack.back().toTensor().storage());
 }
 
 // False: the operator must run at once after all.

@@ -35,6 +35,10 @@ class ReplayCall final : public OpListener {
   template <class... Args>
   at::Tensor match_unboxed(const c10::OperatorHandle& op, const Args&... args);
   void end_segment() override;
+  // Is it the program's own code that runs, and neither an operator nor a segment?
+  bool host_runs() const {
+    return !busy_.load(std::memory_order_relaxed) && !c10::impl::tls_is_dispatch_key_excluded(kRecorderKey);
+  }
   // Sizes and strides of a tensor that is pending; false if they are not known before it has memory.
   bool shape_of(const Produced& type, c10::SmallVector<int64_t, 8>& sizes, c10::SmallVector<int64_t, 8>& strides,
                 int64_t& offset);

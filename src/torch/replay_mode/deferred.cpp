@@ -6,6 +6,7 @@
 #include "support/error.h"
 #include "torch/recorder_tape.h"
 #include "torch/replay_mode/call.h"
+#include "torch/replay_mode/host_memory.h"
 
 namespace escapement {
 
@@ -82,8 +83,13 @@ void Deferred::end_segment() const {
   if (lost_) throw UserError("this tensor was never computed: the operators that it comes from failed");
 }
 
-bool Deferred::has_storage() const { return end_segment(), static_cast<bool>(storage_); }
-const c10::Storage& Deferred::storage() const { return end_segment(), c10::TensorImpl::storage(); }
+// Asked before each access to the memory, by operators and by the program.
+bool Deferred::has_storage() const {
+  end_segment();
+  if (op_listener() != nullptr && ReplayCall::current()->host_runs()) note_host_memory(storage_);
+  return static_cast<bool>(storage_);
+}
+const c10::Storage& Deferred::storage() const { return static_cast<void>(has_storage()), c10::TensorImpl::storage(); }
 
 c10::intrusive_ptr<c10::TensorImpl> Deferred::shallow_copy_and_detach(const c10::VariableVersion& version, bool change) const {
   return end_segment(), c10::TensorImpl::shallow_copy_and_detach(version, change);

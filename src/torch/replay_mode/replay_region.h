@@ -10,7 +10,8 @@
 // (stream.h); branches, and programs for one place, are bounded, and past the bounds operators run one by one, counted.
 //
 // What no tracer can see is memory that is written other than by torch while an operator that reads it is still pending;
-// memory that torch knows to be shared (from_blob, from_numpy, after numpy()) is therefore never read late.
+// memory that torch knows to be shared (from_blob, from_numpy, after numpy()), or that the program may fill itself (host_memory.h), is
+// therefore never read late.
 //
 // Any number of threads may call. A call inside a call of the same thread, or inside a recording, is part of that one.
 #pragma once

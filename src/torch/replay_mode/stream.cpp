@@ -8,6 +8,7 @@
 
 #include "support/events.h"
 #include "torch/program_metadata.h"
+#include "torch/replay_mode/host_memory.h"
 #include "torch/replay_mode/launch.h"
 
 namespace escapement {
@@ -15,7 +16,9 @@ namespace {
 
 bool is_shared_memory(const c10::TensorImpl& impl) {
   const c10::StorageImpl* storage = impl.unsafe_storage().unsafeGetStorageImpl();
-  if (storage == nullptr || (storage->resizable() && storage->allocator() != nullptr)) return false;
+  if (storage == nullptr) return false;
+  if (is_host_memory(*storage)) return true;
+  if (storage->resizable() && storage->allocator() != nullptr) return false;
   // Parameters are read late all the same: files that are mapped into memory look like this.
   return impl.autograd_meta() == nullptr || !impl.autograd_meta()->requires_grad();
 }
