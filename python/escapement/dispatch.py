@@ -134,6 +134,33 @@ def node_ite(node, then, otherwise):
     return then if holds(node) else otherwise
 
 
+def node_is_integer(node):
+    """Infinities and NaN, which are none, cannot be rounded."""
+    if node.is_int():
+        return node.wrap_bool(True)
+    finite = holds(node.sub(node).eq(node.wrap_float(0.0)))
+    return node.eq(node.floor().sym_float()) if finite else node.wrap_bool(False)
+
+
+def unknown(node):
+    """What is known of a number while recording is what a relation says of it: nothing without one."""
+    return None
+
+
+def not_known(node, file="", line=0):
+    return False
+
+
+def ite(predicate, then, otherwise):
+    """torch.sym_ite, whose own method takes the nodes of its own tracer only."""
+    if type(predicate.node) is not torch._C._SymNode:
+        return torch_ite(predicate, then, otherwise)
+    return then if holds(predicate.node) else otherwise
+
+
+torch_ite = torch.SymBool.__sym_ite__
+
+
 def node_sqrt(node):
     """The core's own node where it has one; otherwise the value is read, which the core reports as an escape."""
     own = getattr(core(), "sym_sqrt", None)
@@ -177,7 +204,9 @@ def holds(predicate):
 @functools.cache
 def complete_sym_node():
     methods = {"trunc": node_trunc, "sym_int": node_trunc, "abs": node_abs, "sym_ite": node_ite, "sym_sqrt": node_sqrt,
-               "sym_sum": node_sum, "pos": node_pos, "round": node_round}
+               "sym_sum": node_sum, "pos": node_pos, "round": node_round, "is_integer": node_is_integer,
+               "and_": lambda node, other: node.sym_and(other), "or_": lambda node, other: node.sym_or(other),
+               "maybe_as_bool": unknown, "maybe_as_float": unknown, "maybe_as_int": unknown, "statically_known_true": not_known}
     methods.update((f"sym_{name}", node_function(getattr(math, name))) for name in FUNCTIONS)
     methods.update((name, node_integers(getattr(operator, name))) for name in ("lshift", "rshift"))
     methods.update((f"bitwise_{name}", node_integers(getattr(operator, f"{name}_"))) for name in ("and", "or"))
@@ -185,3 +214,4 @@ def complete_sym_node():
     for name, method in methods.items():
         if not hasattr(torch._C._SymNode, name):
             setattr(torch._C._SymNode, name, method)
+    torch.SymBool.__sym_ite__ = functools.wraps(torch_ite)(ite)
