@@ -41,7 +41,7 @@ from torch.fx.experimental import symbolic_shapes
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass as is_wrapper_subclass  # noqa: F401
 
-from . import attributes, layout_reads, oblivious, steer_dims
+from . import attributes, layout_reads, oblivious, raising, steer_dims
 from .errors import EscapementError
 from .keys import frame_key
 from .ledger import COMPILES, LEDGER, Compile, Plan
@@ -101,7 +101,8 @@ def install(backend, route=None):
         builder.process_automatic_dynamic = process_automatic_dynamic
         SymNodeVariable.evaluate_expr = functools.wraps(torch_evaluate_expr)(evaluate_expr)
         convert_frame._compile = compile_whole
-        layout_reads.install(lambda: getattr(active, "session", None))
+        for watched in (layout_reads, raising):
+            watched.install(lambda: getattr(active, "session", None))
     level = logging.INFO if chosen == "recipe" else logging.WARNING
     log.log(level, "sizes are made dynamic by the %s route (torch %s): %s", chosen, torch.__version__, ROUTES[chosen])
     state["route"] = chosen

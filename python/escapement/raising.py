@@ -1,0 +1,95 @@
+"""Operations of a program that raise for some sizes, though the tracer runs them without a word.
+
+A traced graph is one expression after the other: an exception of Python's arithmetic (a division by a size that is 0) is not raised by
+it at all, and one of an operator (the maximum of nothing) comes too late for the `except` that the program had around it. So, where the
+tracer runs an operation on sizes it does not know:
+
+  divisions and the like   the divisor is not 0, by a guard; where it is, the exception is raised while tracing, and the call runs eagerly
+  tensors under `except`   none of them is empty, by a guard; where one is, the call runs eagerly
+
+Numbers that come from the data have no guard: there the graph's own code has to tell.
+"""
+
+import functools
+import operator
+
+import torch
+from torch._dynamo import exc as dynamo_exc
+from torch._dynamo import utils as dynamo_utils
+
+
+def not_zero(left, right):
+    return right != 0
+
+
+def exponent(base, power):
+    return power >= 0 if isinstance(power, (int, torch.SymInt)) else base > 0
+
+
+NEEDS = {   # what must hold of the operands, and what Python raises where it does not
+    operator.truediv: (not_zero, ZeroDivisionError), operator.itruediv: (not_zero, ZeroDivisionError),
+    operator.floordiv: (not_zero, ZeroDivisionError), operator.ifloordiv: (not_zero, ZeroDivisionError),
+    operator.mod: (not_zero, ZeroDivisionError), operator.imod: (not_zero, ZeroDivisionError), divmod: (not_zero, ZeroDivisionError),
+    operator.lshift: (lambda number, by: by >= 0, ValueError), operator.rshift: (lambda number, by: by >= 0, ValueError),
+}
+NEEDS.update({function: (lambda number: number >= 0, ValueError) for function in (getattr(torch, "_sym_sqrt", None),) if function})
+NEEDS.update({function: (lambda number: number > 0, ValueError) for function in (getattr(torch, "_sym_log2", None),) if function})
+SYMBOLS = (torch.SymInt, torch.SymFloat)
+
+
+def install(current_session):
+    dynamo_utils.run_node = watched(dynamo_utils.run_node, current_session)
+
+
+def watched(run_node, current_session):
+    @functools.wraps(run_node)
+    def run(tracer, node, args, kwargs, nnmodule):
+        if current_session() is not None:
+            if node.target in NEEDS if node.op == "call_function" else False:
+                hold_numbers(node.target, args)
+            elif any(map(is_tensor, args)) and under_except(getattr(tracer, "current_tx", None)):
+                hold_tensors(args)
+        return run_node(tracer, node, args, kwargs, nnmodule)
+
+    return run
+
+
+def is_tensor(value):
+    return isinstance(value, torch.Tensor)
+
+
+def hold_numbers(function, args):
+    symbols = [value for value in args if isinstance(value, SYMBOLS)]
+    if not symbols or any(map(is_tensor, args)) or not all(value.node.has_hint() for value in symbols):
+        return
+    holds, raised = NEEDS[function]
+    if not holds(*args):
+        raise raised(f"{getattr(function, '__name__', function)} of a size")
+
+
+def hold_tensors(args):
+    for tensor in filter(is_tensor, args):
+        count = tensor.numel()
+        if isinstance(count, torch.SymInt) and count.node.has_hint() and count == 0:
+            dynamo_exc.unimplemented(gb_type="escapement: a tensor without elements under except", context="", hints=[],
+                                     explanation="an operator may raise for it, and the program would catch that")
+
+
+def under_except(translator):
+    """Whether an exception of the operation that is being traced could be caught, here or in a caller."""
+    while translator is not None:
+        entry = getattr(translator.current_instruction, "exn_tab_entry", None)
+        if entry is not None and catches(translator, entry.target):
+            return True
+        translator = getattr(translator, "parent", None)
+    return False
+
+
+def catches(translator, handler):
+    """Not so the handlers of `with`, of `finally` and of generators: they look at no exception's class."""
+    start = translator.indexof[handler] + 1
+    following = [instruction.opname for instruction in translator.instructions[start:start + 40]]
+    if following[:1] == ["WITH_EXCEPT_START"]:
+        return False
+    before_raise = following[:following.index("RERAISE")] if "RERAISE" in following else following
+    return following[:1] == ["POP_TOP"] or "CHECK_EXC_MATCH" in before_raise
