@@ -9,6 +9,7 @@ question comes here, and the table says what follows from the default:
   LAYOUT     strides and contiguity. Operators may rely on it, for layouts are run-time facts of a compiled graph. Where the program looks
              at a layout itself, the frame is traced again with these questions as guards (`Answers.layout`)
   SIGN       as ENFORCED, but for the sign of a number: it decides between two rules
+  REFUSAL    as ENFORCED, but for "less than", which asks whether the operator refuses its input, and a program may catch that
 
 What is not in the table is a guard: the truth for this call, and another version for the calls where it is otherwise. Whoever asks
 is known by the file and function of the Python frame, or by the file of the C++ source, which torch passes on.
@@ -20,11 +21,12 @@ import contextlib
 import os
 import sys
 
+import sympy
 import torch
 from torch.fx.experimental import symbolic_shapes
 from torch.fx.experimental.sym_node import SymNode
 
-ENFORCED, LAYOUT, SIGN = "enforced", "layout", "sign"
+ENFORCED, LAYOUT, SIGN, REFUSAL = "enforced", "layout", "sign", "refusal"
 
 # file of torch -> function -> kind. A function stands for all that is defined inside of it; "*" for all of a C++ file.
 TABLE = {
@@ -97,6 +99,7 @@ TABLE = {
     "Resize.h": {"*": ENFORCED},             # bounds of a storage
     "InferSize.h": {"*": ENFORCED},
     "ExpandUtils.h": {"*": ENFORCED},        # sums over what was broadcast: the sizes are made equal by a view
+    "Convolution.cpp": {"*": REFUSAL},       # which library computes it: by whether it is large, or empty; the result's sizes are the same
     "input_metadata.cpp": {"*": ENFORCED},   # a gradient and its tensor: the same
     "Linear.cpp": {"*": ENFORCED},           # einsum and tensordot: sizes not known to be 1 are checked to be equal
 }
@@ -112,6 +115,8 @@ class Answers:
         """Whether the default may stand without a guard."""
         if kind is SIGN:
             return not is_about_sign(node.expr)
+        if kind is REFUSAL:
+            return not isinstance(node.expr, sympy.StrictLessThan)
         return kind is ENFORCED or (kind is LAYOUT and not self.layout)
 
 
