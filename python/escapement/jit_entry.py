@@ -20,13 +20,12 @@ from .core import core
 from .errors import EscapementError
 from .locator import FrameLocator
 from .locks import fork_safe_lock
-from .tree import (Copies, Reader, Unsupported, changed, flatten_content, flatten_result, leaf_names, snapshot,
+from .tree import (KEY, Copies, Reader, Unsupported, changed, flatten_content, flatten_result, leaf_names, snapshot,
                    store_content, unflatten, unflatten_result)
 from .watch import same_state
 
 RECORDING = set()     # identities of the threads that record a jitted function
 os.register_at_fork(after_in_child=lambda: RECORDING.intersection_update({threading.get_ident()}))
-KEY = torch._C._dispatch_key_parse("DeferredInit")
 MAX_RESULTS = 1000    # structures of results of one entry; each may hold constants
 LEAF = ("leaf",)
 
@@ -102,9 +101,9 @@ class Entry:
             return self._run(leaves)
         thread, watch = threading.get_ident(), self.table.watch
         attempt, before = Attempt(caller_tensors(sys._getframe(2), watch)), watch.state()
-        RECORDING.add(thread)
-        self._locator.saw_gradients = False
         try:
+            RECORDING.add(thread)
+            self._locator.saw_gradients = False
             outputs = self._run(leaves)
             self._refuse_tape(leaves)
         except Exception:

@@ -162,7 +162,9 @@ class Jitted:
 
     def _call(self, args, kwargs):
         if RECORDING and threading.get_ident() in RECORDING:
-            return self._fn(*args, **kwargs)   # part of what is being recorded
+            if core().recording():
+                return self._fn(*args, **kwargs)   # part of what is being recorded
+            RECORDING.discard(threading.get_ident())   # an interrupt came before the end of a recording was noted
         if self._dims is not None:
             self._dims.check(args, kwargs)
         if function_modes() or dispatch_modes() or transforms() is not None or tracing() is not None:

@@ -18,6 +18,7 @@ import types
 import torch
 from torch.utils import _pytree
 
+KEY = torch._C._dispatch_key_parse("DeferredInit")   # of what the core records
 TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 BY_VALUE = (type(None), str, bytes, bool, complex, type(...), range,
             torch.dtype, torch.device, torch.layout, torch.memory_format)
@@ -234,8 +235,8 @@ def child_steps(how, extra, count):
 def flatten_result(value, leaves, copies):
     kind = type(value)
     if isinstance(value, torch.Tensor):
-        if kind not in TENSORS:
-            raise Unsupported(value)
+        if kind not in TENSORS or kind is not torch.Tensor and torch._C._dispatch_keys(value).has(KEY):
+            raise Unsupported(value)   # a parameter that the function has made would come back as a plain tensor
         leaves.append(value)
         return ("leaf",)
     if kind is bool or isinstance(value, (torch.SymInt, torch.SymBool)) or kind is int and value in INT64:

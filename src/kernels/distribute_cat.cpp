@@ -41,16 +41,19 @@ class DistributeCat {
       for (uint32_t k = 0; k < instr.operands.size(); ++k) note_use(instr, InstrId(i), k);
     }
     for (const Output& o : from_.outputs) {
-      if (o.value) uses_[o.value.index] += 2;
+      if (o.value) uses_[o.value] += 2;
+    }
+    for (uint32_t s = 0; s < from_.dims.symbol_count(); ++s) {
+      if (const ValueId value = from_.dims.info(Symbol(s)).source.value) uses_[value] += 2;
     }
   }
   void note_use(const Instr& instr, InstrId id, uint32_t k) {
     const ValueId v = instr.operands[k];
     if (!v) return;
-    ++uses_[v.index];
-    reader_[v.index] = id;
+    ++uses_[v];
+    reader_[v] = id;
     const bool writes = instr.op == Op::write ? k == 0 : std::find(instr.writes.begin(), instr.writes.end(), k) != instr.writes.end();
-    if (writes && from_.type(v).storage) written_[from_.type(v).storage.index] = true;
+    if (writes && from_.type(v).storage) written_[from_.type(v).storage] = true;
   }
 
   bool distribute(InstrId id) {
@@ -68,7 +71,7 @@ class DistributeCat {
     const ValueId result = cat.results[0];
     if (!can_move_past(result, cat.attrs.axis)) return false;
     for (ValueId v : cat.operands) {  // the parts are read later than the cat did
-      if (from_.type(v).storage && written_[from_.type(v).storage.index]) return false;
+      if (from_.type(v).storage && written_[from_.type(v).storage]) return false;
     }
     Parts parts{{}, cat.attrs.axis};
     for (ValueId v : cat.operands) parts.values.push_back(copier_.builder().cast(copier_[v], from_.type(result).dtype));
@@ -78,8 +81,8 @@ class DistributeCat {
 
   // The only reader of `v` is an element-wise op that can be done part by part.
   bool can_move_past(ValueId v, int32_t axis) const {
-    if (uses_[v.index] != 1 || written_[from_.type(v).storage.index]) return false;
-    const Instr& reader = from_[reader_[v.index]];
+    if (uses_[v] != 1 || written_[from_.type(v).storage]) return false;
+    const Instr& reader = from_[reader_[v]];
     if (info(reader.op).kind != OpKind::pointwise) return false;
     const auto& sizes = from_.type(v).sizes;
     if (from_.type(reader.results[0]).sizes != sizes) return false;
@@ -135,9 +138,9 @@ class DistributeCat {
   const Trace& from_;
   Trace to_;
   Copier copier_;
-  std::vector<uint32_t> uses_;
-  std::vector<InstrId> reader_;
-  std::vector<bool> written_;
+  IdMap<ValueId, uint32_t> uses_;
+  IdMap<ValueId, InstrId> reader_;
+  IdMap<Storage, bool> written_;
   std::unordered_map<uint32_t, Parts> parts_;  // by value of the old trace
 };
 

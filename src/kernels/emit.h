@@ -32,7 +32,7 @@ class StageEmitter {
     const StagePlan& plan;
     const AxisOrder& order;
     KernelTables& tables;
-    std::vector<uint32_t>& row_of;
+    CheckedVector<uint32_t>& row_of;
     LoweredKernel& kernel;
   };
   StageEmitter(Context& context, Stage& stage, int time) : c_(context), stage_(stage), time_(time), id_(context.graph.nodes[context.group.members[0]].group), memo_(context.group.members.size(), -1) {}
@@ -71,7 +71,7 @@ class StageEmitter {
   Stage& stage_;
   int time_;
   uint32_t id_;  // of the group
-  std::vector<int> memo_;
+  CheckedVector<int> memo_;
   std::vector<Inlined> inlined_;
 };
 

@@ -14,7 +14,7 @@
 namespace escapement {
 
 struct Group {
-  std::vector<Dim> extents;       // of the axes
+  CheckedVector<Dim> extents;     // of the axes
   std::vector<Axis> reduced;      // in canonical order (row-major over the reduced dims)
   std::vector<uint32_t> members;  // nodes, ascending
   bool alive = true;              // false: joined to another, or nothing of it is stored
@@ -25,7 +25,7 @@ struct Group {
 
 struct Grouping {
   FuseGraph graph;
-  std::vector<Group> groups;      // by id; a node's `group` is such an id
+  CheckedVector<Group> groups;      // by id; a node's `group` is such an id
   std::vector<uint32_t> order;    // ids of those that are alive, in an order that respects all edges
   std::vector<Apart> apart;
 };
@@ -51,7 +51,7 @@ bool is_expensive(Op op);  // takes long enough that it should not be computed t
 bool writes_are_in_place(FuseGraph& graph, const std::vector<uint32_t>& members, std::span<const Dim> extents);
 
 // The order of execution: ids of groups that are alive.
-std::vector<uint32_t> order_groups(const FuseGraph& graph, const std::vector<Group>& groups);
+std::vector<uint32_t> order_groups(const FuseGraph& graph, const CheckedVector<Group>& groups);
 
 // Strides along the axes (of these extents) of an element whose dims are mapped by `map` and have strides `strides`.
 std::vector<Dim> strides_along(DimTable& dims, std::span<const Dim> extents, const AxisMap& map, std::span<const Dim> strides);

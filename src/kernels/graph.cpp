@@ -34,7 +34,7 @@ class Liveness {
  public:
   explicit Liveness(const Trace& trace) : trace_(trace), live_(trace.instrs.size(), false) {}
 
-  std::vector<bool> run() {
+  IdMap<InstrId, bool> run() {
     for (const Output& o : trace_.outputs) {
       if (o.kind == Output::Kind::value) need(o.value);
     }
@@ -42,14 +42,14 @@ class Liveness {
       const Source& source = trace_.dims.info(Symbol(static_cast<uint32_t>(s))).source;
       if (source.value) need(source.value);
     }
-    for (size_t i = trace_.instrs.size(); i-- > 0;) visit(i);
+    for (auto i = static_cast<uint32_t>(trace_.instrs.size()); i-- > 0;) visit(InstrId(i));
     return std::move(live_);
   }
 
  private:
-  void visit(size_t i) {
-    const Instr& instr = trace_.instrs[i];
-    if (instr.effect || !instr.writes.empty() || instr.op == Op::write) live_[i] = true;
+  void visit(InstrId i) {
+    const Instr& instr = trace_[i];
+    if (instr.effect || !instr.writes.empty() || instr.op == Op::write || instr.op == Op::call) live_[i] = true;
     if (!live_[i]) return;
     for (ValueId v : instr.operands) {
       if (v) need(v);
@@ -57,13 +57,13 @@ class Liveness {
   }
   void need(ValueId v) {
     const Value& value = trace_[v];
-    if (value.definition) live_[value.definition.index] = true;
+    if (value.definition) live_[value.definition] = true;
     const ValueId root = value.type.root;
-    if (root && root != v && trace_[root].definition) live_[trace_[root].definition.index] = true;
+    if (root && root != v && trace_[root].definition) live_[trace_[root].definition] = true;
   }
 
   const Trace& trace_;
-  std::vector<bool> live_;
+  IdMap<InstrId, bool> live_;
 };
 
 // --- nodes and edges
@@ -72,14 +72,14 @@ class GraphMaker {
   explicit GraphMaker(Trace& trace) : trace_(trace), graph_{trace, {}, {}, {}, {}} {}
 
   FuseGraph run() {
-    const std::vector<bool> live = Liveness(trace_).run();
+    const IdMap<InstrId, bool> live = Liveness(trace_).run();
     find_written();
     find_born();
     graph_.first.assign(trace_.instrs.size(), kNoIndex);
     graph_.count.assign(trace_.instrs.size(), 0);
-    waits_.assign(trace_.instrs.size(), {});
-    for (size_t i = 0; i < trace_.instrs.size(); ++i) {
-      if (live[i] && is_node(info(trace_.instrs[i].op).kind)) add_instr(InstrId(static_cast<uint32_t>(i)));
+    waits_.assign(trace_.instrs.size(), InstrId());
+    for (uint32_t i = 0; i < trace_.instrs.size(); ++i) {
+      if (live[InstrId(i)] && is_node(info(trace_.instrs[i].op).kind)) add_instr(InstrId(i));
     }
     for (const Output& o : trace_.outputs) {
       if (o.kind == Output::Kind::value) store(o.value);
@@ -103,7 +103,7 @@ class GraphMaker {
   }
   void mark_written(ValueId v) {
     const Storage s = trace_.type(v).storage;
-    if (s) graph_.written[s.index] = true;
+    if (s) graph_.written[s] = true;
   }
   void find_born() {
     for (size_t s = 0; s < trace_.dims.symbol_count(); ++s) {
@@ -119,13 +119,13 @@ class GraphMaker {
     node.instr = i;
     node.role = role;
     graph_.nodes.push_back(std::move(node));
-    ++graph_.count[i.index];
+    ++graph_.count[i];
     return static_cast<uint32_t>(graph_.nodes.size() - 1);
   }
 
   void add_instr(InstrId i) {
     const Instr& instr = trace_[i];
-    graph_.first[i.index] = static_cast<uint32_t>(graph_.nodes.size());
+    graph_.first[i] = static_cast<uint32_t>(graph_.nodes.size());
     const Role role = role_of(instr);
     if (role != Role::part) {
       add_single(new_node(i, role));
@@ -135,7 +135,7 @@ class GraphMaker {
       for (uint32_t k = 0; k < instr.operands.size(); ++k) add_part(i, k);
     }
     const std::vector<uint32_t> births = births_before(i);
-    for (uint32_t n = graph_.first[i.index]; n < graph_.nodes.size(); ++n) {
+    for (uint32_t n = graph_.first[i]; n < graph_.nodes.size(); ++n) {
       graph_.nodes[n].after.insert(graph_.nodes[n].after.end(), births.begin(), births.end());
       finish_node(n);
     }
@@ -202,10 +202,10 @@ class GraphMaker {
     const ValueId root = trace_.type(v).root;
     const InstrId definition = root ? trace_[root].definition : trace_[v].definition;
     if (!definition) return;
-    const uint32_t first = graph_.first[definition.index], count = graph_.count[definition.index];
+    const uint32_t first = graph_.first[definition], count = graph_.count[definition];
     ESCAPEMENT_CHECK(first != kNoIndex, "an operand's root is defined by a node");
     const Storage s = trace_.type(v).storage;
-    const bool changed = s && graph_.written[s.index] && accesses_.contains(s.index) && !accesses_[s.index].writers.empty();
+    const bool changed = s && graph_.written[s] && accesses_.contains(s.index) && !accesses_[s.index].writers.empty();
     for (uint32_t p = first; p < first + count; ++p) {
       Edge e;
       e.producer = p;
@@ -242,7 +242,7 @@ class GraphMaker {
     if (born_.empty()) return {};
     const Instr& instr = trace_[i];
     Births births{i, {}};
-    for (uint32_t n = graph_.first[i.index]; n < graph_.nodes.size(); ++n)
+    for (uint32_t n = graph_.first[i]; n < graph_.nodes.size(); ++n)
       for (Dim d : graph_.nodes[n].shape) wait_for(births, d);
     for (ValueId v : instr.results) wait_for_type(births, v);
     for (ValueId v : instr.operands) wait_for_type(births, v);
@@ -271,9 +271,9 @@ class GraphMaker {
   void wait_for(Births& births, Dim d) {
     if (!d) return;
     for (const InstrId by : bearers(d)) {
-      if (by == births.of || graph_.first[by.index] == kNoIndex) continue;
-      if (std::exchange(waits_[by.index], births.of) == births.of) continue;  // another dim of this instruction said so
-      for (uint32_t p = 0; p < graph_.count[by.index]; ++p) births.nodes.push_back(graph_.first[by.index] + p);
+      if (by == births.of || graph_.first[by] == kNoIndex) continue;
+      if (std::exchange(waits_[by], births.of) == births.of) continue;  // another dim of this instruction said so
+      for (uint32_t p = 0; p < graph_.count[by]; ++p) births.nodes.push_back(graph_.first[by] + p);
     }
   }
 
@@ -315,7 +315,7 @@ class GraphMaker {
       const ValueId v = instr.operands[k];
       if (!v || trace_[v].kind == ValueKind::none) continue;
       const Storage s = trace_.type(v).storage;
-      if (!s || !graph_.written[s.index]) continue;
+      if (!s || !graph_.written[s]) continue;
       const Accesses& seen = accesses_[s.index];
       node.after.insert(node.after.end(), seen.writers.begin(), seen.writers.end());
       if (writes_operand(instr, k)) {
@@ -327,12 +327,12 @@ class GraphMaker {
   // After all nodes of an instruction: the parts of one cat do not wait for one another.
   void note_accesses(InstrId i) {
     const Instr& instr = trace_[i];
-    const uint32_t first = graph_.first[i.index], end = static_cast<uint32_t>(graph_.nodes.size());
+    const uint32_t first = graph_.first[i], end = static_cast<uint32_t>(graph_.nodes.size());
     for (uint32_t k = 0; k < instr.operands.size(); ++k) {
       const ValueId v = instr.operands[k];
       if (!v || trace_[v].kind == ValueKind::none) continue;
       const Storage s = trace_.type(v).storage;
-      if (!s || !graph_.written[s.index]) continue;
+      if (!s || !graph_.written[s]) continue;
       Accesses& seen = accesses_[s.index];
       const bool writes = writes_operand(instr, k);
       if (writes) seen = {};
@@ -343,17 +343,17 @@ class GraphMaker {
   void store(ValueId v) {
     const ValueId root = trace_.type(v).root ? trace_.type(v).root : v;
     const InstrId by = trace_[root].definition;
-    if (!by || graph_.first[by.index] == kNoIndex) return;
-    for (uint32_t p = graph_.first[by.index], i = 0; i < graph_.count[by.index]; ++i) graph_.nodes[p + i].must_store = true;
+    if (!by || graph_.first[by] == kNoIndex) return;
+    for (uint32_t p = graph_.first[by], i = 0; i < graph_.count[by]; ++i) graph_.nodes[p + i].must_store = true;
   }
 
   Trace& trace_;
   FuseGraph graph_;
   std::unordered_map<uint32_t, Accesses> accesses_;
   std::unordered_map<size_t, ValueId> born_;
-  std::vector<uint32_t> bearers_of_;                 // by Dim: its list in bearers_
+  CheckedVector<uint32_t> bearers_of_;                 // by Dim: its list in bearers_
   std::deque<std::vector<InstrId>> bearers_{{}};     // the first is empty
-  std::vector<InstrId> waits_;      // per instruction: the last one that was ordered after it
+  IdMap<InstrId, InstrId> waits_;      // per instruction: the last one that was ordered after it
   std::vector<ValueId> items_;
   uint32_t last_effect_ = kNoIndex;
 };

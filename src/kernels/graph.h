@@ -61,10 +61,10 @@ struct GraphNode {
 
 struct FuseGraph {
   Trace& trace;                        // sizes are derived on the way, so its dims grow
-  std::vector<GraphNode> nodes;
-  std::vector<uint32_t> first;         // per instruction: its first node, or none (views, dead code)
-  std::vector<uint32_t> count;
-  std::vector<bool> written;           // per storage: some instruction writes it
+  CheckedVector<GraphNode> nodes;
+  IdMap<InstrId, uint32_t> first;         // per instruction: its first node, or none (views, dead code)
+  IdMap<InstrId, uint32_t> count;
+  IdMap<Storage, bool> written;           // per storage: some instruction writes it
   std::unordered_map<uint32_t, std::vector<Dim>> part_starts = {};  // per cat that was asked for: where each part starts along the axis
 
   const Instr& instr(const GraphNode& n) const { return trace[n.instr]; }

@@ -269,9 +269,9 @@ class Grouper {
   FusionLimits limits_;
   Grouping made_;
   FuseGraph& graph_;
-  std::vector<bool> again_;
-  std::vector<Bits> deps_;
-  std::vector<int> weight_;       // per group
+  CheckedVector<bool> again_;
+  CheckedVector<Bits> deps_;
+  CheckedVector<int> weight_;       // per group
   std::vector<uint32_t> alive_;   // ids of groups, ascending
 };
 

@@ -108,8 +108,8 @@ class Lowering {
   AxisOrder order_;
   LoweredKernel kernel_;
   KernelTables tables_;
-  std::vector<uint32_t> row_of_;
-  std::vector<bool> kept_;
+  CheckedVector<uint32_t> row_of_;
+  CheckedVector<bool> kept_;
   StageEmitter::Context context_;
 };
 

@@ -16,7 +16,7 @@ constexpr uint32_t kNone = 0xffffffffu;
 
 class Memory {
  public:
-  Memory(LaunchPlan& plan, const std::vector<std::vector<ValueId>>& roots)
+  Memory(LaunchPlan& plan, const CheckedVector<std::vector<ValueId>>& roots)
       : plan_(plan), trace_(plan.trace), roots_(roots), buffer_of_root_(trace_.values.size(), kNone) {}
 
   void run() {
@@ -30,15 +30,23 @@ class Memory {
     plan_.buffer_of.assign(trace_.values.size(), kNone);
     for (size_t v = 0; v < trace_.values.size(); ++v) {
       const ValueId root = trace_.values[v].type.root;
-      if (root) plan_.buffer_of[v] = buffer_of_root_[root.index];
+      if (root) plan_.buffer_of[v] = buffer_of_root_[root];
     }
   }
 
  private:
   void find_outputs() {
     leaves_.assign(trace_.values.size(), false);
+    IdMap<Storage, bool> leaving(trace_.storage_count);
     for (const Output& o : trace_.outputs) {
-      if (o.kind != Output::Kind::none && o.value) leaves_[trace_.type(o.value).root.index] = true;
+      if (o.kind == Output::Kind::none || !o.value || trace_[o.value].kind == ValueKind::none) continue;
+      leaves_[trace_.type(o.value).root] = true;
+      leaving[trace_.type(o.value).storage] = true;
+    }
+    // What shares memory with an output leaves with it: a call may return its argument's memory as a value of its own.
+    for (uint32_t i = 0; i < trace_.values.size(); ++i) {
+      const TensorType& type = trace_.type(ValueId(i));
+      if (type.root == ValueId(i) && type.storage && leaving[type.storage]) leaves_[ValueId(i)] = true;
     }
   }
 
@@ -49,7 +57,7 @@ class Memory {
     b.first = b.last = step;
     if (kind == Buffer::Kind::output || kind == Buffer::Kind::temporary) b.bytes = bytes_of(trace_.dims, trace_.type(root));
     plan_.buffers.push_back(b);
-    return buffer_of_root_[root.index] = static_cast<uint32_t>(plan_.buffers.size() - 1);
+    return buffer_of_root_[root] = static_cast<uint32_t>(plan_.buffers.size() - 1);
   }
 
   void add_inputs() {
@@ -62,8 +70,8 @@ class Memory {
   }
 
   uint32_t use(ValueId root, uint32_t step) {
-    uint32_t b = buffer_of_root_[root.index];
-    if (b == kNone) b = add_buffer(leaves_[root.index] ? Buffer::Kind::output : Buffer::Kind::temporary, root, step);
+    uint32_t b = buffer_of_root_[root];
+    if (b == kNone) b = add_buffer(leaves_[root] ? Buffer::Kind::output : Buffer::Kind::temporary, root, step);
     plan_.buffers[b].last = std::max(plan_.buffers[b].last, step);
     return b;
   }
@@ -96,23 +104,23 @@ class Memory {
   bool can_plan_result(const Instr& instr) const {
     if (info(instr.op).kind != OpKind::contract || instr.op == Op::attention || instr.results.size() != 1) return false;
     const ValueId v = instr.results[0];
-    return trace_.type(v).root == v && !leaves_[v.index];
+    return trace_.type(v).root == v && !leaves_[v];
   }
 
   void extend_outputs() {
     for (Buffer& b : plan_.buffers) {
-      if (leaves_[b.root.index]) b.last = static_cast<uint32_t>(plan_.steps.size());
+      if (leaves_[b.root]) b.last = static_cast<uint32_t>(plan_.steps.size());
     }
   }
 
   // A call may return its argument's memory as a value of its own (a view in another dtype): while one of them lives, all do.
   void extend_shared() {
-    std::vector<uint32_t> last(trace_.storage_count, 0);
+    IdMap<Storage, uint32_t> last(trace_.storage_count, 0);
     for (const Buffer& b : plan_.buffers) {
-      uint32_t& of_storage = last[trace_.type(b.root).storage.index];
+      uint32_t& of_storage = last[trace_.type(b.root).storage];
       of_storage = std::max(of_storage, b.last);
     }
-    for (Buffer& b : plan_.buffers) b.last = last[trace_.type(b.root).storage.index];
+    for (Buffer& b : plan_.buffers) b.last = last[trace_.type(b.root).storage];
   }
 
   // --- slots
@@ -122,7 +130,7 @@ class Memory {
   };
 
   void assign_slots() {
-    std::vector<std::vector<uint32_t>> starts(plan_.steps.size() + 1), ends(plan_.steps.size() + 1);
+    CheckedVector<std::vector<uint32_t>> starts(plan_.steps.size() + 1), ends(plan_.steps.size() + 1);
     for (uint32_t b = 0; b < plan_.buffers.size(); ++b) {
       if (plan_.buffers[b].kind != Buffer::Kind::temporary) continue;
       starts[plan_.buffers[b].first].push_back(b);
@@ -213,7 +221,7 @@ class Memory {
 
   // --- results of calls are dropped by the first call step at or after their last use
   void release_calls() {
-    std::vector<std::vector<ValueId>> ends(plan_.steps.size() + 1);
+    CheckedVector<std::vector<ValueId>> ends(plan_.steps.size() + 1);
     for (const Buffer& b : plan_.buffers) {
       if (b.kind == Buffer::Kind::call) ends[b.last].push_back(b.root);
     }
@@ -227,10 +235,10 @@ class Memory {
 
   LaunchPlan& plan_;
   Trace& trace_;
-  const std::vector<std::vector<ValueId>>& roots_;
-  std::vector<uint32_t> buffer_of_root_;
-  std::vector<bool> leaves_;
-  std::vector<Slot> slots_;
+  const CheckedVector<std::vector<ValueId>>& roots_;
+  IdMap<ValueId, uint32_t> buffer_of_root_;
+  IdMap<ValueId, bool> leaves_;
+  CheckedVector<Slot> slots_;
 };
 
 // The dims in the order of a dense layout, innermost first, cover the whole memory without gaps.
@@ -262,6 +270,6 @@ Dim bytes_of(DimTable& dims, const TensorType& type) {
   return dims.mul(last, size);
 }
 
-void assign_buffers(LaunchPlan& plan, const std::vector<std::vector<ValueId>>& roots) { Memory(plan, roots).run(); }
+void assign_buffers(LaunchPlan& plan, const CheckedVector<std::vector<ValueId>>& roots) { Memory(plan, roots).run(); }
 
 }  // namespace escapement

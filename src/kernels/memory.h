@@ -7,7 +7,7 @@ namespace escapement {
 
 // Fills plan.buffers, buffer_of, slot_count, the operands' buffer numbers, `into_planned` and `dead_after`.
 // `roots`: per step, the root of each operand of a kernel step.
-void assign_buffers(LaunchPlan& plan, const std::vector<std::vector<ValueId>>& roots);
+void assign_buffers(LaunchPlan& plan, const CheckedVector<std::vector<ValueId>>& roots);
 
 // Memory that a fresh value of this type takes.
 Dim bytes_of(DimTable& dims, const TensorType& type);

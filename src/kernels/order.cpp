@@ -86,18 +86,18 @@ class Successors {
     all_.resize(begin_.back());
     for_each_dependency(graph, [&](uint32_t from, uint32_t to) { all_[begin_[from + 1]++] = to; });
   }
-  std::span<const uint32_t> of(uint32_t g) const { return std::span(all_).subspan(begin_[g], begin_[g + 1] - begin_[g]); }
+  std::span<const uint32_t> of(uint32_t g) const { return std::span<const uint32_t>(all_).subspan(begin_[g], begin_[g + 1] - begin_[g]); }
 
  private:
-  std::vector<uint32_t> begin_;  // after construction: where the successors of a group begin
-  std::vector<uint32_t> all_;
+  CheckedVector<uint32_t> begin_;  // after construction: where the successors of a group begin
+  CheckedVector<uint32_t> all_;
 };
 
 }  // namespace
 
-std::vector<uint32_t> order_groups(const FuseGraph& graph, const std::vector<Group>& groups) {
+std::vector<uint32_t> order_groups(const FuseGraph& graph, const CheckedVector<Group>& groups) {
   const Successors successors(graph, groups.size());
-  std::vector<uint32_t> waiting(groups.size(), 0);
+  CheckedVector<uint32_t> waiting(groups.size(), 0);
   for_each_dependency(graph, [&](uint32_t, uint32_t to) { ++waiting[to]; });
   // Of those that are ready the one whose last member comes first in the program: values die early.
   using Entry = std::pair<uint32_t, uint32_t>;
@@ -123,7 +123,7 @@ std::vector<uint32_t> order_groups(const FuseGraph& graph, const std::vector<Gro
 }
 
 std::vector<Dim> strides_along(DimTable& dims, std::span<const Dim> extents, const AxisMap& map, std::span<const Dim> strides) {
-  std::vector<Dim> along(extents.size(), dims.constant(0));
+  CheckedVector<Dim> along(extents.size(), dims.constant(0));
   for (size_t d = 0; d < map.size(); ++d) {
     Dim stride = strides[d];
     for (int i = map[d].size(); i-- > 0;) {

@@ -40,8 +40,8 @@ class Planner {
   void add_step(uint32_t id) {
     const Group& group = grouping_.groups[id];
     for (uint32_t m : group.members) {
-      const uint32_t i = grouping_.graph.nodes[m].instr.index;
-      step_of_instr_.resize(trace_.instrs.size(), kNoIndex);
+      const InstrId i = grouping_.graph.nodes[m].instr;
+      step_of_instr_.grow(trace_.instrs.size(), kNoIndex);
       step_of_instr_[i] = static_cast<uint32_t>(plan_.steps.size());
     }
     if (group.is_call) {
@@ -82,8 +82,8 @@ class Planner {
 
   // --- guards: at entry, or after the step that binds the last of their symbols
   uint32_t step_that_defines(InstrId i) const {
-    if (!i || step_of_instr_.empty()) return kNoIndex;
-    if (step_of_instr_[i.index] != kNoIndex) return step_of_instr_[i.index];
+    if (!i || step_of_instr_.size() == 0) return kNoIndex;
+    if (step_of_instr_[i] != kNoIndex) return step_of_instr_[i];
     const Instr& instr = trace_[i];  // a view: its operand's root; dead code: entry
     if (instr.operands.empty() || info(instr.op).kind != OpKind::view) return kNoIndex;
     return step_that_defines(trace_[trace_.type(instr.operands[0]).root].definition);
@@ -103,7 +103,7 @@ class Planner {
   }
 
   void place_guards() {
-    std::vector<std::vector<uint32_t>> after(plan_.steps.size());
+    CheckedVector<std::vector<uint32_t>> after(plan_.steps.size());
     for (uint32_t g = 0; g < trace_.guards.size(); ++g) {
       const Guard& guard = trace_.guards[g];
       const int64_t step = std::max(step_that_binds(guard.left), step_that_binds(guard.right));
@@ -113,8 +113,8 @@ class Planner {
         after[step].push_back(g);
       }
     }
-    std::vector<Step> steps;
-    std::vector<std::vector<ValueId>> roots;
+    CheckedVector<Step> steps;
+    CheckedVector<std::vector<ValueId>> roots;
     for (size_t i = 0; i < plan_.steps.size(); ++i) {
       steps.push_back(std::move(plan_.steps[i]));
       roots.push_back(std::move(roots_[i]));
@@ -130,8 +130,8 @@ class Planner {
   LaunchPlan& plan_;
   Trace& trace_;
   Grouping grouping_;
-  std::vector<std::vector<ValueId>> roots_;  // per step: roots of a kernel's operands
-  std::vector<uint32_t> step_of_instr_;
+  CheckedVector<std::vector<ValueId>> roots_;  // per step: roots of a kernel's operands
+  IdMap<InstrId, uint32_t> step_of_instr_;
   std::unordered_multimap<uint64_t, uint32_t> kernels_;
 };
 

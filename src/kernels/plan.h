@@ -71,10 +71,10 @@ struct Apart {
 
 struct LaunchPlan {
   Trace trace;                       // the trace after all passes; the plan's ids refer to it
-  std::vector<Kernel> kernels;       // without repetition
-  std::vector<Step> steps;
-  std::vector<Buffer> buffers;
-  std::vector<uint32_t> buffer_of;   // per value index: its root's buffer, or Id<void>::kNone
+  CheckedVector<Kernel> kernels;       // without repetition
+  CheckedVector<Step> steps;
+  CheckedVector<Buffer> buffers;
+  CheckedVector<uint32_t> buffer_of;   // per value index: its root's buffer, or Id<void>::kNone
   std::vector<uint32_t> entry;       // guards (indices) testable before anything runs
   std::vector<Apart> apart;
   uint32_t slot_count = 0;

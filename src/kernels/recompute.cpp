@@ -66,12 +66,12 @@ class Recompute {
 
   bool is_written(ValueId v) const {
     const Storage s = graph_.trace.type(v).storage;
-    return s && graph_.written[s.index];
+    return s && graph_.written[s];
   }
 
   const FuseGraph& graph_;
-  std::vector<Cost> costs_;
-  std::vector<int> users_;
+  CheckedVector<Cost> costs_;
+  CheckedVector<int> users_;
 };
 
 }  // namespace

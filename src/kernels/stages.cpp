@@ -126,7 +126,7 @@ class StagePlanner {
   const FuseGraph& graph_;
   const Group& group_;
   StagePlan plan_;
-  std::vector<bool> visited_, cone_;
+  CheckedVector<bool> visited_, cone_;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Common-value sharing by value numbering over memory versions: two instructions are equal if op, attributes, operands and the
 // versions of the operands' memory are. A value whose memory is written later, or that leaves the program, is never merged
-// away: eager gives such values memory of their own, and the caller may write to it.
+// away: eager gives such values memory of their own, and the caller may write to it. Nor is a view that leaves the program: the caller
+// gets a tensor for each.
 #include <unordered_map>
 #include <vector>
 
@@ -39,13 +40,13 @@ bool is_pure(const Instr& instr) {
 }
 
 // Storages that must keep an identity of their own.
-std::vector<bool> pinned_storages(const Trace& trace) {
-  std::vector<bool> pinned(trace.storage_count);
+IdMap<Storage, bool> pinned_storages(const Trace& trace) {
+  IdMap<Storage, bool> pinned(trace.storage_count);
   for (const Output& output : trace.outputs) {
-    if (output.value) pinned[trace.type(output.value).storage.index] = true;
+    if (output.value) pinned[trace.type(output.value).storage] = true;
   }
   for (const Instr& instr : trace.instrs) {
-    for (const uint32_t operand : instr.writes) pinned[trace.type(instr.operands[operand]).storage.index] = true;
+    for (const uint32_t operand : instr.writes) pinned[trace.type(instr.operands.at(operand)).storage] = true;
   }
   return pinned;
 }
@@ -53,7 +54,11 @@ std::vector<bool> pinned_storages(const Trace& trace) {
 class Sharer {
  public:
   explicit Sharer(const Trace& trace)
-      : trace_(trace), copier_(trace, result_), versions_(trace.storage_count), pinned_(pinned_storages(trace)) {}
+      : trace_(trace), copier_(trace, result_), versions_(trace.storage_count), pinned_(pinned_storages(trace)), leaves_(trace.values.size()) {
+    for (const Output& output : trace.outputs) {
+      if (output.value) leaves_[output.value] = true;
+    }
+  }
 
   Trace run() {
     for (uint32_t i = 0; i < trace_.instrs.size(); ++i) visit(InstrId(i));
@@ -66,7 +71,7 @@ class Sharer {
     const Instr& instr = trace_[id];
     if (!is_pure(instr) || is_pinned(instr)) {
       copier_.copy(id);
-      for (const uint32_t operand : instr.writes) ++versions_[trace_.type(instr.operands[operand]).storage.index];
+      for (const uint32_t operand : instr.writes) ++versions_[trace_.type(instr.operands[operand]).storage];
       return;
     }
     const Key key = key_of(instr);
@@ -80,14 +85,15 @@ class Sharer {
 
   // A view of pinned memory is still the same view; only a fresh value is pinned by its storage.
   bool is_pinned(const Instr& instr) const {
-    return info(instr.op).kind != OpKind::view && pinned_[trace_.type(instr.results[0]).storage.index];
+    if (leaves_[instr.results.at(0)]) return true;
+    return info(instr.op).kind != OpKind::view && pinned_[trace_.type(instr.results[0]).storage];
   }
 
   Key key_of(const Instr& instr) const {
     Key key{instr.op, {}, {}, {}, instr.attrs};
     for (const ValueId operand : instr.operands) {
       key.operands.push_back(operand ? copier_[operand] : operand);
-      key.versions.push_back(operand ? versions_[trace_.type(operand).storage.index] : 0);
+      key.versions.push_back(operand ? versions_[trace_.type(operand).storage] : 0);
     }
     const TensorType& type = trace_.type(instr.results[0]);
     key.layout = type.sizes;
@@ -98,8 +104,9 @@ class Sharer {
   const Trace& trace_;
   Trace result_;
   Copier copier_;
-  std::vector<uint32_t> versions_;
-  std::vector<bool> pinned_;
+  IdMap<Storage, uint32_t> versions_;
+  IdMap<Storage, bool> pinned_;
+  IdMap<ValueId, bool> leaves_;
   std::unordered_map<Key, ValueId, KeyHash> seen_;
 };
 

@@ -1,5 +1,5 @@
-// Dead-code removal. Roots are outputs, effects, library calls that write, and whatever binds a symbol that something live
-// mentions; snapshots, once a trace has them, are uses too.
+// Dead-code removal. Roots are outputs, effects, library calls, guards, and whatever binds a symbol that something live mentions. A
+// library call stays although nobody wants its results: which arguments it refuses is known to the library alone, and eager calls it.
 #include <vector>
 
 #include "trace/copier.h"
@@ -12,7 +12,7 @@ class Marker {
  public:
   explicit Marker(const Trace& trace) : trace_(trace), live_(trace.instrs.size()), dim_seen_(trace.dims.size()) {}
 
-  std::vector<bool> run() {
+  IdMap<InstrId, bool> run() {
     for (const Output& output : trace_.outputs) {
       mark(output.value);
       mark(output.dim);
@@ -24,7 +24,7 @@ class Marker {
     }
     for (size_t i = 0; i < trace_.instrs.size(); ++i) {
       const Instr& instr = trace_.instrs[i];
-      if (instr.effect || !instr.writes.empty()) mark(InstrId(static_cast<uint32_t>(i)));
+      if (instr.effect || !instr.writes.empty() || instr.op == Op::call) mark(InstrId(static_cast<uint32_t>(i)));
     }
     while (!work_.empty()) {
       const InstrId id = work_.back();
@@ -36,8 +36,8 @@ class Marker {
 
  private:
   void mark(InstrId id) {
-    if (live_[id.index]) return;
-    live_[id.index] = true;
+    if (live_[id]) return;
+    live_[id] = true;
     work_.push_back(id);
   }
 
@@ -48,8 +48,8 @@ class Marker {
   }
 
   void mark(Dim dim) {
-    if (!dim || dim_seen_[dim.index]) return;  // sums of hundreds of lengths stand in many types
-    dim_seen_[dim.index] = true;
+    if (!dim || dim_seen_[dim]) return;  // sums of hundreds of lengths stand in many types
+    dim_seen_[dim] = true;
     for (const Symbol symbol : trace_.dims.new_symbols(dim, symbols_seen_)) mark(trace_.dims.info(symbol).source.value);
   }
 
@@ -75,20 +75,20 @@ class Marker {
   }
 
   const Trace& trace_;
-  std::vector<bool> live_;
+  IdMap<InstrId, bool> live_;
   std::vector<bool> symbols_seen_;
-  std::vector<bool> dim_seen_;
+  IdMap<Dim, bool> dim_seen_;
   std::vector<InstrId> work_;
 };
 
 }  // namespace
 
 Trace remove_dead_code(const Trace& trace) {
-  const std::vector<bool> live = Marker(trace).run();
+  const IdMap<InstrId, bool> live = Marker(trace).run();
   Trace result;
   Copier copier(trace, result);
   for (uint32_t i = 0; i < trace.instrs.size(); ++i) {
-    if (live[i]) copier.copy(InstrId(i));
+    if (live[InstrId(i)]) copier.copy(InstrId(i));
   }
   copier.finish();
   return result;

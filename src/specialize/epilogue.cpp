@@ -24,13 +24,13 @@ class Marker {
   }
 
   Trace run() {
-    std::vector<bool> taken(trace_.instrs.size());
+    IdMap<InstrId, bool> taken(trace_.instrs.size());
     for (uint32_t i = 0; i < trace_.instrs.size(); ++i) {
-      if (taken[i]) continue;
+      if (taken[InstrId(i)]) continue;
       const InstrId follower = follower_of(trace_.instrs[i]);
       const InstrId copy = copier_.copy(InstrId(i));
       if (!follower) continue;
-      taken[follower.index] = true;
+      taken[follower] = true;
       result_.instrs[copy.index].attrs.mode = epilogue_name(trace_[follower].op);
       copier_.replace(trace_[follower].results[0], result_[copy].results[0]);
     }
@@ -42,15 +42,14 @@ class Marker {
   void count_uses() {
     for (uint32_t i = 0; i < trace_.instrs.size(); ++i) {
       for (const ValueId operand : trace_.instrs[i].operands) {
-        if (operand) ++uses_[operand.index], user_[operand.index] = InstrId(i);
+        if (operand) ++uses_[operand], user_[operand] = InstrId(i);
       }
     }
     for (const Output& output : trace_.outputs) {
-      if (output.value) ++uses_[output.value.index];
+      if (output.value) ++uses_[output.value];
     }
     for (uint32_t s = 0; s < trace_.dims.symbol_count(); ++s) {
-      const ValueId value = trace_.dims.info(Symbol(s)).source.value;
-      if (value && value.index < uses_.size()) ++uses_[value.index];
+      if (const ValueId value = trace_.dims.info(Symbol(s)).source.value) ++uses_[value];
     }
   }
 
@@ -63,19 +62,19 @@ class Marker {
   InstrId follower_of(const Instr& instr) const {
     if (instr.op != Op::linear || instr.operands.size() < 2 || !instr.attrs.mode.empty() || !is_parameter(instr.operands[1])) return {};
     const ValueId value = instr.results[0];
-    if (uses_[value.index] != 1 || !user_[value.index]) return {};
-    const Instr& next = trace_[user_[value.index]];
+    if (uses_[value] != 1 || !user_[value]) return {};
+    const Instr& next = trace_[user_[value]];
     if (epilogue_name(next.op).empty() || next.operands.size() != 1) return {};
     const TensorType &before = trace_.type(value), &after = trace_.type(next.results[0]);
     const bool same = before.dtype == DType::f32 && after.dtype == DType::f32 && before.sizes == after.sizes && before.strides == after.strides;
-    return same ? user_[value.index] : InstrId();
+    return same ? user_[value] : InstrId();
   }
 
   const Trace& trace_;
   Trace result_;
   Copier copier_;
-  std::vector<uint32_t> uses_;
-  std::vector<InstrId> user_;
+  IdMap<ValueId, uint32_t> uses_;
+  IdMap<ValueId, InstrId> user_;
 };
 
 }  // namespace

@@ -41,7 +41,7 @@ ValueId with_axis(OpCall& call, Op op, ValueId v, int axis) {
   return call.build.view(op, v, std::move(attrs));
 }
 
-// -1 among the sizes stands for what is left of the elements.
+// -1 among the sizes stands for what is left of the elements; of none in sizes that have a zero anything may be left, which eager refuses.
 std::vector<Dim> infer_sizes(OpCall& call, Dim numel, std::vector<Dim> sizes) {
   DimTable& dims = call.table();
   Dim known = dims.constant(1);
@@ -53,7 +53,9 @@ std::vector<Dim> infer_sizes(OpCall& call, Dim numel, std::vector<Dim> sizes) {
       known = dims.mul(known, sizes[i]);
     }
   }
-  if (missing >= 0) sizes[missing] = dims.floordiv(numel, known);
+  if (missing < 0) return sizes;
+  call.tape.guard_relation(Guard::Kind::not_equal, known, dims.constant(0), true, "what -1 stands for");
+  sizes[missing] = dims.floordiv(numel, known);
   return sizes;
 }
 
@@ -187,6 +189,7 @@ bool lower_unflatten(OpCall& call) {
   if (!axis) return false;
   std::vector<Dim> sizes = call.type(v).sizes;
   const std::vector<Dim> parts = infer_sizes(call, sizes[*axis], call.dims("sizes"));
+  call.tape.guard_relation(Guard::Kind::equal, call.table().product(parts), sizes[*axis], true, "unflattened sizes make up the axis");
   sizes.erase(sizes.begin() + *axis);
   sizes.insert(sizes.begin() + *axis, parts.begin(), parts.end());
   return view_as_sizes(call, std::move(sizes));
@@ -390,9 +393,34 @@ bool lower_chunk(OpCall& call) {
   if (!axis || call.reals.empty()) return false;
   DimTable& dims = call.table();
   const int64_t chunks = call.integer("chunks");
+  const Dim total = call.type(v).sizes[*axis], zero = dims.constant(0);
+  const bool nothing = dims.hint(total) == std::optional<int64_t>(0);
+  call.tape.guard_relation(Guard::Kind::equal, total, zero, nothing, "as many pieces as are asked for, of nothing");
+  if (nothing) return pieces(call, v, *axis, std::vector<Dim>(call.reals.size(), zero));
   const Dim size = dims.floordiv(dims.add(call.type(v).sizes[*axis], dims.constant(chunks - 1)), dims.constant(chunks));
   return equal_pieces(call, v, *axis, size);
 }
+
+namespace {
+
+// That the elements lie in the root's memory, which eager asks of the storage. Of an argument's nothing is known but its address.
+bool as_strided_fits(OpCall& call, ValueId root, Dim start, std::span<const Dim> sizes, std::span<const Dim> strides) {
+  DimTable& dims = call.table();
+  if (!call.tape.trace()[root].definition || sizes.size() != strides.size()) return false;
+  const Dim one = dims.constant(1);
+  Dim end = dims.add(start, one);
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (*dims.hint(sizes[d]) == 0) return false;
+    call.tape.guard_relation(Guard::Kind::less_equal, one, sizes[d], true, "as_strided of elements that are there");
+    end = dims.add(end, dims.mul(dims.sub(sizes[d], one), strides[d]));
+  }
+  const Dim extent = dims.product(call.type(root).sizes);
+  if (*dims.hint(end) > *dims.hint(extent)) return false;
+  call.tape.guard_relation(Guard::Kind::less_equal, end, extent, true, "as_strided within the memory");
+  return true;
+}
+
+}  // namespace
 
 bool lower_as_strided(OpCall& call) {
   const ValueId v = call.value("self");
@@ -405,6 +433,9 @@ bool lower_as_strided(OpCall& call) {
   const ValueId root = call.type(v).root;
   attrs.start = call.given("storage_offset") ? dims.sub(call.dim("storage_offset"), call.tape.storage_offset(root))
                                              : call.type(v).offset;
+  const std::span<const Dim> all(attrs.sizes);
+  const size_t rank = strides.size();
+  if (!as_strided_fits(call, root, attrs.start, all.first(all.size() - rank), strides)) return call.decline(Reason::call_attribute);
   return call.done(call.build.view(Op::as_strided, v, std::move(attrs)));
 }
 

@@ -11,6 +11,7 @@
 #include "torch/host_args.h"
 #include "torch/recorder_fallback.h"
 #include "torch/symnode.h"
+#include "torch/unharmed.h"
 #include "torch/wrapper.h"
 
 namespace escapement {
@@ -70,8 +71,7 @@ c10::SymInt Recorder::as_symint(Dim dim) {
 
 at::Tensor Recorder::tensor(const at::Tensor& real, std::vector<Dim> sizes, std::string name, bool parameter) {
   Tape& tape = *state_->tape;
-  if (real.layout() != at::kStrided || !real.unsafeGetTensorImpl()->has_storage() || !(real.is_cpu() || real.is_cuda()) ||
-      real.is_conj() || real.is_neg())
+  if (!is_plain(real))
     throw InternalError("the input " + name + " is not a plain strided tensor", Reason::unsupported_input);
   if (sizes.size() != static_cast<size_t>(real.dim())) throw UserError("the input " + name + " has another rank than was said");
   for (size_t d = 0; d < sizes.size(); ++d) {
@@ -179,21 +179,25 @@ void drop_implied_guards(Trace& trace) {
   });
 }
 
-}  // namespace
-
-Recording Recorder::finish(std::vector<c10::IValue>& outputs) {
-  leave();
-  Tape& tape = *state_->tape;
+void note_outputs(Tape& tape, const std::vector<c10::IValue>& outputs) {
   hand_over_requests(tape, outputs);
   if (tape.live()) tape.lent.take_in(tape);
   for (const c10::IValue& v : outputs) {
-    if (!tape.live()) break;
+    if (!tape.live()) return;
     Output out = output_of(tape, v);
     if (tape.live()) tape.builder.output(std::move(out));
   }
   if (tape.live()) tape.note_outputs();
   if (tape.live()) tape.judge_captures(outputs);
   if (tape.live()) drop_implied_guards(tape.trace());
+}
+
+}  // namespace
+
+Recording Recorder::finish(std::vector<c10::IValue>& outputs) {
+  leave();
+  Tape& tape = *state_->tape;
+  unharmed(tape, [&] { note_outputs(tape, outputs); });
   for (c10::IValue& v : outputs) v = concrete(v);
   tape.closed = true;
   return std::move(tape.recording);

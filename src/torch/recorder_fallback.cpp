@@ -11,10 +11,16 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <optional>
+
+#include "kernels/axes.h"
 #include "support/error.h"
 #include "torch/gradient_mirror.h"
 #include "torch/lower.h"
+#include "torch/overlap.h"
 #include "torch/symnode.h"
+#include "torch/unharmed.h"
 #include "torch/wrapper.h"
 
 namespace escapement {
@@ -68,7 +74,7 @@ void take_back(Tape& tape, const Mark& m) {
   trace.instrs.resize(m.instrs);
   trace.values.resize(m.values);
   std::erase_if(trace.guards, [&](const Guard& g) { return g.after && g.after.index >= m.instrs; });
-  tape.forget_scalars(static_cast<uint32_t>(m.values));
+  tape.forget(static_cast<uint32_t>(m.values));
 }
 
 bool sizes_agree(const OpCall& call, ValueId v, const at::Tensor& real) {
@@ -193,26 +199,52 @@ class OneOp {
         args_(stack.end() - static_cast<std::ptrdiff_t>(count_), stack.end()), call_(tape, plan, args_) {}
 
   void run() {
-    note_sizes();
+    unharmed(tape_, [&] { note_sizes(); });
     run_real(op_, stack_, count_);
     first_result_ = stack_.size() - plan_.schema->returns().size();
     if (at::GradMode::is_enabled()) note_gradients();
     if (!tape_.live()) return;
+    unharmed(tape_, [&] { append(); });
+  }
+
+ private:
+  void append() {
     for (size_t i = first_result_; i < stack_.size(); ++i)
       each_tensor(stack_[i], [&](const at::Tensor& t) { call_.reals.push_back(t); return t; });
+    if (!results_are_plain() || !numbers_fit()) return;
     ++tape_.recording.ops;
     tape_.builder.set_location(tape_.here());
     if (!returns_argument()) record();
     if (tape_.live()) hand_back();
   }
 
- private:
+  bool results_are_plain() {
+    for (const at::Tensor& real : call_.reals) {
+      if (!real.defined() || is_plain(real)) continue;
+      tape_.refuse(Reason::unsupported_tensor, plan_.target);
+      return false;
+    }
+    return true;
+  }
+
+  // A trace's integers have 64 bits and a sign; Python's 2**63 is a number of torch's that has not.
+  bool numbers_fit() {
+    const auto too_large = [](const c10::IValue& value) {
+      if (value.isScalar()) return value.toScalar().type() == c10::ScalarType::UInt64;
+      return value.isTensor() && value.toTensor().defined() && value.toTensor().unsafeGetTensorImpl()->is_wrapped_number() &&
+             value.toTensor().scalar_type() == c10::ScalarType::UInt64;
+    };
+    if (std::none_of(args_.begin(), args_.end(), too_large)) return true;
+    tape_.refuse(Reason::recorder_refused, plan_.target + " of a number that needs more than 63 bits");
+    return false;
+  }
+
   // Sizes of written arguments, to see whether the op changed them.
   void note_sizes() {
-    if (plan_.writes.empty()) return;
+    if (plan_.writes.empty() || !tape_.live()) return;
     before_.resize(count_);
     for (const uint32_t w : plan_.writes)
-      if (const at::Tensor t = call_.real_at(static_cast<int>(w)); t.defined()) before_[w] = t.sizes().vec();
+      if (const at::Tensor t = call_.real_at(static_cast<int>(w)); is_plain(t)) before_[w] = t.sizes().vec();
   }
 
   // A tape of gradients has begun here, under the recording's: from now on the program gets real tensors.
@@ -239,6 +271,8 @@ class OneOp {
       tape_.refuse(Reason::recorder_refused, plan_.target + " returns a value to the host");
       return;
     }
+    if (plan_.metadata && plan_.base == "detach") return;  // there is no tape to leave, and it stays the same tensor
+    if (changes_too_much() || writes_unknown_sizes()) return;
     const Mark m = mark(tape_);
     if (lowered(m)) return;
     take_back(tape_, m);
@@ -249,6 +283,8 @@ class OneOp {
 
   bool lowered(const Mark& m) {
     if (!plan_.lower) return false;
+    if (has_many_dims()) return call_.decline(Reason::call_rank);
+    if (plan_.form != OpPlan::Form::functional && !plan_.metadata && may_overlap(call_)) return call_.decline(Reason::call_overlap);
     call_.why = Reason::call_attribute;
     try {
       if (!plan_.lower(call_)) return false;
@@ -264,6 +300,33 @@ class OneOp {
     return false;
   }
 
+  bool has_many_dims() const {
+    const auto many = [](const at::Tensor& real) { return real.defined() && real.dim() > AxisList::kMax; };
+    const auto many_of = [&](ValueId value) { return value && call_.rank(value) > AxisList::kMax; };
+    return std::any_of(call_.reals.begin(), call_.reals.end(), many) || std::any_of(call_.values.begin(), call_.values.end(), many_of);
+  }
+
+  // Nothing in a trace says that a tensor of the caller's has another shape afterwards, nor that any tensor has other memory.
+  bool changes_too_much() {
+    for (const uint32_t argument : plan_.writes) {
+      const at::Tensor real = call_.real_at(static_cast<int>(argument));
+      if (!real.defined()) continue;
+      const bool replaced = plan_.metadata && plan_.lower == nullptr;
+      const bool reshaped = plan_.metadata || real.sizes() != c10::IntArrayRef(before_[argument]);
+      if (!replaced && !(reshaped && tape_.is_given(real))) continue;
+      tape_.refuse(Reason::argument_reshaped, plan_.target);
+      return true;
+    }
+    return false;
+  }
+
+  // How much it writes is known only when it has run, and by then a result of other sizes has been written over what was there.
+  bool writes_unknown_sizes() {
+    if (plan_.form != OpPlan::Form::out || plan_.sizes != nullptr || plan_.pointwise || plan_.lower != nullptr) return false;
+    tape_.refuse(Reason::argument_reshaped, plan_.target + " into a tensor of the program");
+    return true;
+  }
+
   // unsqueeze_ and the like: the wrapper stands for another view of the same memory.
   bool rename_metadata() {
     Wrapper* w = Wrapper::of(args_[plan_.writes[0]].toTensor());
@@ -274,18 +337,14 @@ class OneOp {
     return true;
   }
 
-  // A library call that changed the metadata of what it wrote.
+  // A library call that changed the metadata of what it wrote: when the program runs, that is memory of ours, which does not grow.
   void refresh_written() {
     for (size_t r = 0; r < plan_.returned.size() && r < call_.results.size(); ++r) {
       if (plan_.returned[r] < 0) continue;
       const uint32_t argument = static_cast<uint32_t>(plan_.returned[r]);
       const at::Tensor real = call_.real_at(static_cast<int>(argument));
       if (!plan_.metadata && real.sizes() == c10::IntArrayRef(before_[argument])) continue;
-      if (Wrapper* w = Wrapper::of(args_[argument].toTensor())) {
-        w->stand_for(call_.results[r]);
-      } else {
-        tape_.refuse(Reason::recorder_refused, plan_.target + " changes the sizes of a tensor from outside");
-      }
+      return tape_.refuse(Reason::argument_reshaped, plan_.target);
     }
   }
 
@@ -319,34 +378,46 @@ class OneOp {
   std::vector<std::vector<int64_t>> before_;
 };
 
+void record_one(Tape& tape, const OpPlan& plan, const c10::OperatorHandle& op, Stack& stack) {
+  std::optional<OneOp> one;
+  unharmed(tape, [&] { one.emplace(tape, plan, op, stack); });
+  if (one) one->run();
+  else run_real(op, stack, plan.schema->arguments().size());
+}
+
 // --- ops with a meaning of their own
 
-// The value goes to the host: an integer or boolean stays a symbol, a float an expression.
+// An integer or boolean stays a symbol, a float an expression.
+c10::IValue host_value(Tape& tape, ValueId value, const c10::Scalar& seen) {
+  if (seen.isBoolean()) {
+    const Dim truth = tape.item(value, seen.toBool());
+    return symbool(tape, bool_relation(Guard::Kind::not_equal, truth, tape.dims().constant(0), seen.toBool()));
+  }
+  if (seen.isIntegral(false)) return c10::Scalar(tape.symint(tape.item(value, seen.toLong()), seen.toLong()));
+  if (!seen.isFloatingPoint()) {
+    tape.refuse(Reason::recorder_refused, "a complex value was read by the host");
+    return seen;
+  }
+  FloatExpr e;
+  e.kind = FloatExpr::Kind::value;
+  e.hint = seen.toDouble();
+  e.value = tape.builder.pointwise(Op::copy, std::vector<ValueId>{value});
+  c10::SymNode node = Node::real(tape.shared_from_this(), std::make_shared<const FloatExpr>(std::move(e)));
+  if (auto* shell = python_hooks().to_python) node = shell(std::move(node));
+  return c10::Scalar(c10::SymFloat(std::move(node)));
+}
+
+// The value goes to the host.
 void read_value(Tape& tape, const c10::OperatorHandle& op, Stack& stack) {
   const at::Tensor program = stack.back().toTensor();
-  const ValueId value = is_wrapped_number(program) ? ValueId() : tape.value_of(program);
+  ValueId value;
+  unharmed(tape, [&] {
+    if (!is_wrapped_number(program)) value = tape.value_of(program);
+  });
   run_real(op, stack, 1);
   if (!tape.live() || !value) return;
   ++tape.recording.ops;
-  const c10::Scalar seen = stack.back().toScalar();
-  const TapePtr self = tape.shared_from_this();
-  c10::SymNode node;
-  if (seen.isBoolean()) {
-    const Dim truth = tape.item(value, seen.toBool());
-    stack.back() = symbool(tape, bool_relation(Guard::Kind::not_equal, truth, tape.dims().constant(0), seen.toBool()));
-  } else if (seen.isIntegral(false)) {
-    stack.back() = c10::IValue(c10::Scalar(tape.symint(tape.item(value, seen.toLong()), seen.toLong())));
-  } else if (seen.isFloatingPoint()) {
-    FloatExpr e;
-    e.kind = FloatExpr::Kind::value;
-    e.hint = seen.toDouble();
-    e.value = tape.builder.pointwise(Op::copy, std::vector<ValueId>{value});
-    node = Node::real(self, std::make_shared<const FloatExpr>(std::move(e)));
-    if (auto* shell = python_hooks().to_python) node = shell(std::move(node));
-    stack.back() = c10::IValue(c10::Scalar(c10::SymFloat(std::move(node))));
-  } else {
-    tape.refuse(Reason::recorder_refused, "a complex value was read by the host");
-  }
+  unharmed(tape, [&] { stack.back() = host_value(tape, value, stack.back().toScalar()); });
 }
 
 // A literal of the program (torch.tensor(3.)): every run must start from its value, so the program works on a copy. What only borrows
@@ -355,14 +426,17 @@ void lift(Tape& tape, Stack& stack) {
   const at::Tensor program = stack.back().toTensor();
   if (Wrapper::of(program) || is_borrowed_memory(program)) return;
   const c10::impl::ExcludeDispatchKeyGuard unseen(kRecorderKey);
-  const ValueId literal = tape.capture_lifted(program);
+  ValueId literal;
+  unharmed(tape, [&] { literal = tape.capture_lifted(program); });
   if (!tape.live()) return;
   static const auto clone = c10::Dispatcher::singleton().findSchemaOrThrow("aten::clone", "");
   Stack inner{program, c10::IValue()};
   clone.callBoxed(inner);
   ++tape.recording.ops;
-  const ValueId copy = tape.builder.pointwise(Op::copy, std::vector<ValueId>{literal});
-  stack.back() = Wrapper::make(inner[0].toTensor(), tape.shared_from_this(), copy);
+  unharmed(tape, [&] {
+    const ValueId copy = tape.builder.pointwise(Op::copy, std::vector<ValueId>{literal});
+    stack.back() = Wrapper::make(inner[0].toTensor(), tape.shared_from_this(), copy);
+  });
 }
 
 // A truth value for the host, made of operators that have rows: of tensors of one type, whether sizes and all elements agree. ATen
@@ -459,12 +533,12 @@ void on_op(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   if (autocast_applies(plan)) return op.callBoxedForDispatchKey(c10::DispatchKey::AutocastCPU, *stack);
   if (special(*tape, plan, op, *stack)) return;
   if (plan.decompose) return decompose(*tape, plan, op, *stack);
-  OneOp(*tape, plan, op, *stack).run();
+  record_one(*tape, plan, op, *stack);
 }
 
 }  // namespace
 
-void record_op(Tape& tape, const c10::OperatorHandle& op, Stack& stack) { OneOp(tape, plan_of(op), op, stack).run(); }
+void record_op(Tape& tape, const c10::OperatorHandle& op, Stack& stack) { record_one(tape, plan_of(op), op, stack); }
 
 void run_unseen(const c10::OperatorHandle& op, Stack& stack) {
   const c10::impl::ExcludeDispatchKeyGuard unseen(kRecorderKey);

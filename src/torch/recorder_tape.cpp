@@ -18,11 +18,15 @@ DeviceKind device_of(const at::Tensor& t) {
   return t.is_cpu() ? DeviceKind::cpu : t.is_cuda() ? DeviceKind::cuda : DeviceKind::other;
 }
 
-bool plain(const at::Tensor& t) {
-  return t.layout() == at::kStrided && (t.is_cpu() || t.is_cuda()) && t.unsafeGetTensorImpl()->has_storage() && !t.is_neg() &&
-         !t.is_conj();
-}
 }  // namespace
+
+bool is_plain(const at::Tensor& t) {
+  if (!t.defined() || t.is_nested() || t.layout() != at::kStrided || t.is_quantized() || !(t.is_cpu() || t.is_cuda())) return false;
+  constexpr c10::DispatchKeySet kOthers({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative, c10::DispatchKey::ZeroTensor,
+                                         c10::DispatchKey::Python, c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper,
+                                         c10::DispatchKey::Functionalize});
+  return !t.key_set().has_any(kOthers) && t.unsafeGetTensorImpl()->has_storage();
+}
 
 Tape* current_tape() { return t_tape.get(); }
 const TapePtr& current_tape_ptr() { return t_tape; }
@@ -89,17 +93,18 @@ ValueId Tape::value_of(const at::Tensor& tensor) {
 }
 
 ValueId Tape::capture(const at::Tensor& real) {
-  auto [it, fresh] = captured_.try_emplace(real.unsafeGetTensorImpl());
-  if (fresh) {
-    if (!plain(real)) {
+  auto known = captured_.find(real.unsafeGetTensorImpl());
+  if (known == captured_.end()) {
+    if (!is_plain(real)) {
       refuse(Reason::unsupported_input, "a tensor used by the program is not a plain strided one");
-      captured_.erase(it);
       return {};
     }
-    it->second = {add_captured(real), recording.captured.size() - 1};
+    const ValueId value = add_captured(real);
+    known = captured_.try_emplace(real.unsafeGetTensorImpl()).first;
+    known->second = {value, recording.captured.size() - 1};
   }
-  captures_.note_use(it->second.number, real);
-  return it->second.value;
+  captures_.note_use(known->second.number, real);
+  return known->second.value;
 }
 
 ValueId Tape::add_captured(const at::Tensor& real) {
@@ -122,6 +127,10 @@ ValueId Tape::own_literal(const at::Tensor& copy) {
 void Tape::judge_captures(std::span<const c10::IValue> outputs) {
   constexpr long kHolders = 2;   // recording.captured and inputs_
   if (auto found = captures_.refusal(recording, outputs, kHolders)) refuse(found->why, std::move(found->detail));
+}
+
+bool Tape::is_given(const at::Tensor& real) const {
+  return std::any_of(inputs_.begin(), inputs_.end(), [&](const at::Tensor& input) { return input.is_same(real); });
 }
 
 namespace {
@@ -237,8 +246,15 @@ ValueId Tape::scalar(const Number& number, DType dtype) {
   return it->second;
 }
 
-void Tape::forget_scalars(uint32_t first_value) {
-  std::erase_if(scalars_, [&](const auto& entry) { return entry.second.index >= first_value; });
+void Tape::forget(uint32_t first_value) {
+  const auto gone = [&](uint32_t value) { return value >= first_value; };
+  std::erase_if(scalars_, [&](const auto& entry) { return gone(entry.second.index); });
+  std::erase_if(root_offsets_, [&](const auto& entry) { return gone(entry.first); });
+  std::erase_if(storage_offsets_, [&](const auto& entry) { return gone(entry.first); });
+  for (uint32_t i = 0; i < dims().symbol_count(); ++i) {
+    const ValueId source = dims().info(Symbol(i)).source.value;
+    if (source && gone(source.index)) dims().set_source(Symbol(i), {});
+  }
 }
 
 // --- symbols

@@ -50,6 +50,7 @@ struct Tape : std::enable_shared_from_this<Tape> {
   ValueId own_literal(const at::Tensor& copy);   // a captured input that is the recording's own
   void judge_captures(std::span<const c10::IValue> outputs);   // once nothing is left of the program but these
   LentMemory lent;
+  bool is_given(const at::Tensor& real) const;  // the very tensor of an argument, or one from outside
   // Adds `real` as an input row; empty `sizes` means constants.
   ValueId add_input(const at::Tensor& real, std::vector<Dim> sizes, const std::string& name, bool parameter);
   Dim storage_offset(ValueId root);         // the same as a size: of an input a symbol, since each call may bring another one
@@ -61,7 +62,7 @@ struct Tape : std::enable_shared_from_this<Tape> {
 
   // A 0-d constant; equal ones are shared.
   ValueId scalar(const Number& number, DType dtype);
-  void forget_scalars(uint32_t first_value);   // instructions were taken back
+  void forget(uint32_t first_value);           // instructions were taken back: nothing may name the values from here on
 
   // --- symbols
   c10::SymInt symint(Dim dim, int64_t hint);
@@ -116,6 +117,10 @@ using TapePtr = std::shared_ptr<Tape>;
 Tape* current_tape();
 void set_current_tape(TapePtr tape);
 const TapePtr& current_tape_ptr();
+
+// Can a trace name it? Strided memory, and nothing else that an operator would have to know of: no conjugate or negative bit, no
+// quantiser, no dispatch to Python, no transform around it.
+bool is_plain(const at::Tensor& tensor);
 
 DType dtype_of(c10::ScalarType type);
 c10::ScalarType scalar_type_of(DType type);   // `other` has none: InternalError

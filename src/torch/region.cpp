@@ -7,6 +7,7 @@
 #include <bit>
 #include <chrono>
 #include <cstdio>
+#include <system_error>
 #include <thread>
 
 #include "support/error.h"
@@ -15,6 +16,7 @@
 #include "torch/cpp_location.h"
 #include "torch/gradient_mirror.h"
 #include "torch/recorder_fallback.h"
+#include "torch/recorder_tape.h"
 #include "torch/region_info.h"
 #include "torch/region_version.h"
 #include "torch/replay_mode/replay_region.h"
@@ -57,10 +59,7 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-bool is_recordable(const at::Tensor& tensor) {
-  return tensor.defined() && tensor.layout() == at::kStrided && tensor.device().is_cpu() && !tensor.is_quantized() &&
-         !tensor.is_nested() && !tensor.is_neg() && !tensor.is_conj();
-}
+bool is_recordable(const at::Tensor& tensor) { return is_plain(tensor) && tensor.is_cpu(); }
 
 bool same_number(const Argument& a, const Argument& b) { return b.other && a.kind == b.kind && a.integer == b.integer; }
 
@@ -244,6 +243,10 @@ std::string Region::form_of(const Values& arguments) {
       continue;
     }
     const at::Tensor& tensor = value.toTensor();
+    if (!is_plain(tensor)) {  // it may not be asked for its sizes
+      text += " other";
+      continue;
+    }
     text += ' ' + std::to_string(static_cast<int>(tensor.scalar_type())) + ':' + std::to_string(tensor.dim());
     text += tensor.is_contiguous() ? 'c' : 's';
   }
@@ -358,16 +361,40 @@ void Region::note_refusal(const std::string& form, const Recording& recording) {
 }
 
 Region::Answer Region::record(const Values& arguments, Values& outputs, std::shared_ptr<Turn> turn) {
-  for (const c10::IValue& value : arguments) {
-    if (!value.isTensor() || is_recordable(value.toTensor())) continue;
+  const auto recordable = [](const c10::IValue& value) { return !value.isTensor() || is_recordable(value.toTensor()); };
+  if (!std::all_of(arguments.begin(), arguments.end(), recordable)) {
     turn.reset();
     return run_eagerly(arguments, outputs, Reason::unsupported_input);
   }
   const Clock::time_point start = Clock::now();
-  Recording recording = run_recorded(arguments, outputs);
+  std::optional<Recorder> recorder;
+  Values given;
+  try {
+    recorder.emplace(name_);
+    given = wrapped(*recorder, arguments);
+  } catch (const UserError&) {
+    throw;  // what was said of the sizes does not hold
+  } catch (const std::exception& error) {  // nothing has run yet
+    recorder.reset();
+    turn.reset();
+    log_event("fallback", error.what());
+    return run_eagerly(arguments, outputs, Reason::internal_error);
+  }
+  Recording recording = run_recorded(*recorder, given, outputs);
   const double milliseconds = milliseconds_since(start);
-  const Answer answer{Answer::How::recording, {}};
   turn->recorded = true;
+  try {
+    keep(std::move(recording), arguments, std::move(turn), milliseconds);
+  } catch (const UserError&) {
+    throw;  // `strict`
+  } catch (const std::exception& error) {
+    note_failure(Reason::internal_error, error.what());
+  }
+  return {Answer::How::recording, {}};
+}
+
+// The call has been answered; what is left decides about later ones.
+void Region::keep(Recording recording, const Values& arguments, std::shared_ptr<Turn> turn, double milliseconds) {
   tell(Event::Kind::recorded, milliseconds, std::to_string(recording.ops) + " operators");
   count(Stat::recordings);
   count(Stat::specialisations, static_cast<int64_t>(recording.specialised.size()));
@@ -377,27 +404,35 @@ Region::Answer Region::record(const Values& arguments, Values& outputs, std::sha
   if (recording.refused == Reason::gradient) recording.trace.guards.clear();  // whichever way it goes
   if (!recording.refused && accept_) recording.refused = accept_(recording.captured);
   note_effects(recording);
-  if (recording.refused) {
-    note_refusal(form_of(arguments), recording);
-    return answer;
-  }
+  if (recording.refused) return note_refusal(form_of(arguments), recording);
   Pinned pinned = pinned_values(arguments);
-  if (options_.compile != "background") return build(std::move(recording), std::move(pinned), milliseconds), answer;
-  auto shared = std::make_shared<Recording>(std::move(recording));
-  const std::lock_guard lock(mutex_);
-  build_->threads.emplace_back([this, shared, pinned = std::move(pinned), milliseconds, turn] {
-    build(std::move(*shared), pinned, milliseconds);
-  });
-  return answer;
+  if (options_.compile == "background") start_build(std::move(recording), std::move(pinned), milliseconds, std::move(turn));
+  else build(std::move(recording), std::move(pinned), milliseconds);
 }
 
-Recording Region::run_recorded(const Values& arguments, Values& outputs) {
-  Recorder recorder(name_);
+void Region::start_build(Recording recording, Pinned pinned, double milliseconds, std::shared_ptr<Turn> turn) {
+  const auto shared = std::make_shared<Recording>(std::move(recording));
+  const auto work = [this, shared, pinned = std::move(pinned), milliseconds, turn = std::move(turn)] {
+    try {
+      build(std::move(*shared), pinned, milliseconds);
+    } catch (const std::exception&) {  // `strict` has nobody here to tell; the next call raises
+    }
+  };
+  try {
+    const std::lock_guard lock(mutex_);
+    build_->threads.emplace_back(work);
+    return;
+  } catch (const std::system_error&) {  // no thread is to be had
+  }
+  work();
+}
+
+Region::Values Region::wrapped(Recorder& recorder, const Values& arguments) const {
   SymbolBinder binder(recorder);
   binder.bind_sizes(inputs_, arguments);
   Values wrapped;
   for (size_t i = 0; i < arguments.size(); ++i) {
-    const InputSpec& spec = inputs_[i];
+    const InputSpec& spec = inputs_.at(i);
     if (arguments[i].isTensor()) {
       const at::Tensor& tensor = arguments[i].toTensor();
       auto sizes = binder.sizes(spec, tensor, static_cast<uint32_t>(i));
@@ -409,6 +444,10 @@ Recording Region::run_recorded(const Values& arguments, Values& outputs) {
       wrapped.push_back(arguments[i]);
     }
   }
+  return wrapped;
+}
+
+Recording Region::run_recorded(Recorder& recorder, const Values& wrapped, Values& outputs) {
   if (location_) recorder.set_location_hook(location_);
   recorder.enter();
   forward_(wrapped, outputs);  // an exception of the program's own passes through; ~Recorder restores the thread

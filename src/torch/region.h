@@ -141,7 +141,10 @@ class ESCAPEMENT_API Region : public Body {
   // `seen`: the versions that the call did not fit. Null: refused says why.
   std::shared_ptr<Turn> take_turn(const Values& arguments, const Versions* seen, Reason& refused);
   Answer record(const Values& arguments, Values& outputs, std::shared_ptr<Turn> turn);
-  Recording run_recorded(const Values& arguments, Values& outputs);
+  Values wrapped(Recorder& recorder, const Values& arguments) const;
+  Recording run_recorded(Recorder& recorder, const Values& wrapped, Values& outputs);
+  void keep(Recording recording, const Values& arguments, std::shared_ptr<Turn> turn, double milliseconds);
+  void start_build(Recording recording, Pinned pinned, double milliseconds, std::shared_ptr<Turn> turn);
   void note_effects(const Recording& recording);
   void build(Recording recording, Pinned pinned, double record_milliseconds);
   static Pinned pinned_values(const Values& arguments);

@@ -13,6 +13,7 @@ using FKind = FloatExpr::Kind;
 using BKind = BoolExpr::Kind;
 
 int64_t floor_div(int64_t a, int64_t b) {
+  if (b == -1 && a == INT64_MIN) throw UserError("a symbolic size overflows 64 bits");
   const int64_t q = a / b;
   return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;
 }
@@ -152,7 +153,10 @@ c10::SymNode Node::sym_max(const c10::SymNode& other) {
 
 c10::SymNode Node::neg() {
   if (kind_ == Kind::real) return real(tape_, float_binary(FKind::neg, float_, nullptr));
-  return integer(tape_, tape_->closed ? Dim() : tape_->dims().neg(dim_), -int_hint_);
+  int64_t hint = 0;
+  const bool overflow = __builtin_sub_overflow(int64_t{0}, int_hint_, &hint);
+  checked(overflow, hint);
+  return integer(tape_, tape_->closed ? Dim() : tape_->dims().neg(dim_), hint);
 }
 
 namespace {

@@ -204,7 +204,7 @@ InstrId Builder::bound_after(Dim left, Dim right) const {
   for (Dim side : {left, right}) {
     for (Symbol s : trace_.dims.symbols(side)) {
       const Source& source = trace_.dims.info(s).source;
-      if (source.value) later(source.value.index < trace_.values.size() ? trace_[source.value].definition : InstrId());
+      if (source.value) later(trace_[source.value].definition);
       else if (trace_.dims.info(s).kind == SymbolKind::born && !trace_.instrs.empty())
         later(InstrId(static_cast<uint32_t>(trace_.instrs.size() - 1)));
     }

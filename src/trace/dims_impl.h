@@ -94,8 +94,8 @@ Range intersect(Range a, Range b);
 
 struct DimTable::Impl {
   // --- structural layer
-  std::vector<SymbolInfo> symbols;
-  std::vector<Var> symbol_vars;
+  CheckedVector<SymbolInfo> symbols;
+  CheckedVector<Var> symbol_vars;
   std::array<uint32_t, 4> next_number{};
   std::deque<Variable> variables;  // a deque: references stay valid while expressions are made
   Sequences<Var> monomials;

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "support/checked.h"
+
 namespace escapement {
 
 // Sequences by number. They never change and never move: a reference into one stays valid while others are added, and copies of a
@@ -18,7 +20,7 @@ template <class T>
 class Sequences {
  public:
   size_t size() const { return all_.size(); }
-  std::span<const T> operator[](size_t i) const { return all_[i]; }
+  std::span<const T> operator[](size_t i) const { return all_[checked_index(i, all_.size())]; }
 
   uint32_t push_back(std::span<const T> sequence) {
     const size_t length = sequence.size();

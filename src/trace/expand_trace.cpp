@@ -6,25 +6,13 @@
 
 namespace escapement {
 
-namespace {
-
-// A view of an expanded composite lies in the memory of what replaced it.
-void follow_root(Trace& to, InstrId copied) {
-  for (ValueId result : to[copied].results) {
-    TensorType& type = to.values[result.index].type;
-    if (type.root != result) type.storage = to.type(type.root).storage;
-  }
-}
-
-}  // namespace
-
 Trace expand_composites(const Trace& trace) {
   Trace to;
   Copier copier(trace, to);
   for (uint32_t i = 0; i < trace.instrs.size(); ++i) {
     const Instr& instr = trace.instrs[i];
     if (info(instr.op).kind != OpKind::composite) {
-      follow_root(to, copier.copy(InstrId(i)));
+      copier.copy(InstrId(i));
       continue;
     }
     std::vector<ValueId> operands;

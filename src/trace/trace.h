@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "support/checked.h"
 #include "support/reason.h"
 #include "trace/attrs.h"
 #include "trace/dims.h"
@@ -99,9 +100,9 @@ class Trace {
  public:
   std::string name;
   DimTable dims;
-  std::vector<Value> values;
-  std::vector<Instr> instrs;
-  std::vector<Input> inputs;
+  CheckedVector<Value> values;
+  CheckedVector<Instr> instrs;
+  CheckedVector<Input> inputs;
   std::vector<Output> outputs;
   std::vector<Guard> guards;
   std::vector<std::string> locations;  // "model.py:41"

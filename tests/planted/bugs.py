@@ -49,14 +49,14 @@ BUGS = [
         "op_ == Op::tril ? Op::le : Op::ge", "op_ == Op::tril ? Op::lt : Op::ge", "tril leaves its diagonal out"),
     # --- src/specialize
     Bug("dead_code_takes_writes", "trace", "src/specialize/dead_code.cpp",
-        "if (instr.effect || !instr.writes.empty()) mark(", "if (instr.effect && instr.op != Op::write) mark(", "dead code: a write goes"),
+        "if (instr.effect || !instr.writes.empty() || instr.op", "if ((instr.effect && instr.op != Op::write) || instr.op", "dead code: a write goes"),
     Bug("common_values_across_writes", "trace", "src/specialize/common_values.cpp",
-        "++versions_[trace_.type(instr.operands[operand]).storage.index];", "static_cast<void>(operand);",
+        "++versions_[trace_.type(instr.operands[operand]).storage];", "static_cast<void>(operand);",
         "a value read before a write is taken for one read after it"),
     Bug("common_values_of_outputs", "trace", "src/specialize/common_values.cpp",
         "if (output.value) pinned[", "if (output.value && output.kind == Output::Kind::input) pinned[", "two outputs become one tensor"),
     Bug("epilogue_of_shared_value", "trace", "src/specialize/epilogue.cpp",
-        "if (uses_[value.index] != 1 || !user_[value.index]) return {};", "if (!user_[value.index]) return {};",
+        "if (uses_[value] != 1 || !user_[value]) return {};", "if (!user_[value]) return {};",
         "an activation is put into a linear whose result others read"),
     # --- src/kernels
     Bug("overwrites_what_is_read", "plan", "src/kernels/memory.cpp",

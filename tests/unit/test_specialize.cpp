@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "guards/check.h"
+#include "kernels/plan.h"
 #include "specialize/epilogue.h"
 #include "specialize/passes.h"
 #include "trace/builder.h"
@@ -62,6 +63,58 @@ TEST(DeadCode, KeepsWhatBindsALiveSymbol) {
   const Trace after = remove_dead_code(p.trace);
   verify(after);
   EXPECT_EQ(after.instrs.size(), 1u);
+}
+
+// A symbol that was read from what is gone has no source: a stale one would name another value, or none.
+TEST(DeadCode, LeavesNoSourceOfWhatItDrops) {
+  Program p;
+  const ValueId x = p.input(), y = p.input();
+  const ValueId sum = p.builder.reduce(Op::sum, x, {}, false);
+  const Dim item = p.trace.dims.new_symbol(SymbolKind::born, {Source::Kind::item, 0, sum, 0}, 3);
+  p.output(p.add(y, y));
+  const Trace after = remove_dead_code(p.trace);
+  verify(after);
+  EXPECT_EQ(after.instrs.size(), 1u);
+  EXPECT_EQ(after.dims.info(*after.dims.as_symbol(item)).source, Source());
+  EXPECT_EQ(make_plan(after, {}).steps.size(), 1u);
+}
+
+// Which arguments a library call refuses is the library's affair: eager makes the call, wanted or not.
+TEST(DeadCode, KeepsLibraryCalls) {
+  Program p;
+  const ValueId x = p.input();
+  TensorType born;
+  born.sizes = {p.trace.dims.new_symbol(SymbolKind::born, {}, 3)};
+  born.strides = {p.trace.dims.constant(1)};
+  CallArg self{CallArg::Kind::tensor, {0}, {}, "", 0};
+  const ValueId operands[] = {x};
+  const InstrId call = p.builder.call("aten::unique", operands, {self}, {born}, {}, false, Reason::call_no_row);
+  p.trace.dims.set_source(*p.trace.dims.as_symbol(born.sizes[0]), {Source::Kind::value_size, 0, p.trace[call].results[0], 0});
+  p.output(p.add(x, x));
+  const Trace after = remove_dead_code(p.trace);
+  verify(after);
+  EXPECT_EQ(after.instrs.size(), 2u);
+  EXPECT_EQ(make_plan(after, {}).steps.size(), 2u);
+}
+
+TEST(CommonValues, ViewsFollowTheirRoot) {
+  Program p;
+  const ValueId x = p.input();
+  const ValueId a = p.add(x, x), b = p.add(x, x);
+  p.output(p.add(a, p.builder.view(Op::alias, b, {})));
+  const Trace after = share_common_values(p.trace);
+  verify(after);
+  EXPECT_EQ(after.instrs.size(), 3u);
+}
+
+TEST(CommonValues, KeepsViewsThatLeaveApart) {
+  Program p;
+  const ValueId x = p.input();
+  p.output(p.builder.view(Op::alias, x, {}));
+  p.output(p.builder.view(Op::alias, x, {}));
+  const Trace after = share_common_values(p.trace);
+  verify(after);
+  EXPECT_NE(after.outputs[0].value, after.outputs[1].value);
 }
 
 TEST(CommonValues, MergesEqualInstructions) {

@@ -6,8 +6,10 @@
 #include <limits>
 #include <thread>
 
+#include "support/checked.h"
 #include "support/error.h"
 #include "support/events.h"
+#include "support/id.h"
 #include "support/options.h"
 #include "support/text.h"
 
@@ -23,6 +25,26 @@ TEST(Reasons, EveryRowIsFoundByItsName) {
     EXPECT_FALSE(reason_message(reason).empty());
   }
   EXPECT_EQ(reason_from_name("whim"), std::nullopt);
+}
+
+TEST(Checked, AnIndexThatIsOutOfRangeIsAnInternalErrorInEveryBuild) {
+  CheckedVector<int> three(3, 7);
+  EXPECT_EQ(three[2], 7);
+  EXPECT_THROW(three[3], InternalError);
+  EXPECT_THROW(three.at(3), InternalError);
+  EXPECT_THROW(CheckedVector<int>().front(), InternalError);
+  EXPECT_THROW(CheckedVector<int>().back(), InternalError);
+  EXPECT_THROW(CheckedVector<bool>(2)[2], InternalError);
+}
+
+TEST(Checked, AMapKnowsTheIdsOfItsTableOnly) {
+  using Key = Id<struct KeyTag>;
+  IdMap<Key, bool> marked(2);
+  marked[Key(1)] = true;
+  EXPECT_TRUE(marked[Key(1)]);
+  EXPECT_FALSE(marked.contains(Key(2)));
+  EXPECT_THROW(marked[Key(2)], InternalError);
+  EXPECT_THROW(marked[Key()], InternalError);
 }
 
 TEST(Counters, CountFromManyThreadsAndAreListedByName) {

@@ -64,7 +64,8 @@ void verify(const llvm::Module& module) {
 }
 
 OwnedModule new_module(Jit& jit) {
-  OwnedModule result{std::make_unique<llvm::LLVMContext>(), nullptr};
+  OwnedModule result;
+  result.context = std::make_unique<llvm::LLVMContext>();
   result.module = std::make_unique<llvm::Module>("escapement", *result.context);
   result.module->setDataLayout(jit.data_layout());
   set_triple(*result.module, jit.triple());

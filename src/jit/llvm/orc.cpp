@@ -14,6 +14,7 @@
 #include <llvm/ExecutionEngine/Orc/ObjectLinkingLayer.h>
 #include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/CommandLine.h>
+#include <llvm/Support/ErrorHandling.h>
 #include <llvm/Support/MemoryBuffer.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/VirtualFileSystem.h>
@@ -24,6 +25,8 @@
 #include <cstring>
 #include <exception>
 #include <mutex>
+#include <new>
+#include <system_error>
 #include <thread>
 
 #include "jit/llvm/llvm_compat.h"
@@ -114,7 +117,21 @@ void disable_loop_strength_reduction() {
   if (auto option = options.find("disable-lsr"); option != options.end()) option->second->addOccurrence(0, "disable-lsr", "true");
 }
 
+// LLVM ends the process where it finds no memory or meets what it cannot do. Here that ends a compile instead. Its own functions have no
+// clean-up for exceptions, so what they were working on is in no known state and its locks stay locked: modules, target machines and
+// sessions that an exception left are neither used again nor taken apart.
+class FatalError : public InternalError {
+ public:
+  explicit FatalError(const char* reason) : InternalError(std::string("LLVM: ") + reason, Reason::compile_failed) {}
+};
+
+void survive_fatal_errors() {
+  llvm::install_bad_alloc_error_handler([](void*, const char*, bool) { throw std::bad_alloc(); });
+  llvm::install_fatal_error_handler([](void*, const char* reason, bool) { throw FatalError(reason); });
+}
+
 orc::JITTargetMachineBuilder host_machine() {
+  survive_fatal_errors();
   disable_loop_strength_reduction();
   // LLVM frees this object at exit, and its optimiser uses it. Made here, it is freed after the background thread has ended; made by
   // that thread, it would be freed before.
@@ -132,15 +149,39 @@ orc::JITTargetMachineBuilder host_machine() {
 
 using Object = std::unique_ptr<llvm::MemoryBuffer>;
 
-// TargetMachines are not safe for concurrent use and slow to make: kept for the next compile.
+// Joins, whatever happens: a thread that is not joined ends the process.
+class Helpers {
+ public:
+  ~Helpers() { join(); }
+  // False: no thread is to be had.
+  template <class Work>
+  bool start(const Work& work) {
+    try {
+      threads_.emplace_back(work);
+      return true;
+    } catch (const std::system_error&) {
+      return false;
+    }
+  }
+  void join() {
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+  }
+
+ private:
+  std::vector<std::thread> threads_;
+};
+
+// TargetMachines are not safe for concurrent use and slow to make: kept for the next compile. One that an exception left is not used
+// again, nor taken apart.
 class Compiler {
  public:
   explicit Compiler(orc::JITTargetMachineBuilder builder) : builder_(std::move(builder)) {}
 
   Object compile(llvm::Module& module) {
-    std::unique_ptr<llvm::TargetMachine> machine = acquire();
+    llvm::TargetMachine* const machine = acquire().release();
     Object object = take(orc::SimpleCompiler(*machine)(module));
-    release(std::move(machine));
+    release(std::unique_ptr<llvm::TargetMachine>(machine));
     return object;
   }
 
@@ -174,10 +215,11 @@ class Compiler {
         failures[i] = std::current_exception();
       }
     };
-    std::vector<std::thread> helpers;
-    for (size_t i = 1; i < modules.size(); ++i) helpers.emplace_back(compile_one, i);
+    Helpers helpers;
+    for (size_t i = 1; i < modules.size(); ++i)
+      if (!helpers.start([&compile_one, i] { compile_one(i); })) compile_one(i);
     compile_one(0);
-    for (std::thread& helper : helpers) helper.join();
+    helpers.join();
     for (const std::exception_ptr& failure : failures)
       if (failure) std::rethrow_exception(failure);
     return objects;
@@ -210,10 +252,21 @@ TargetInfo describe(const orc::JITTargetMachineBuilder& machine) {
   return info;
 }
 
+// What links, and the routines that every kernel may call.
+struct Session {
+  explicit Session(const orc::JITTargetMachineBuilder& machine) : jit(create_jit(machine)), runtime(take(jit->createJITDylib("runtime"))) {
+    check(runtime.define(orc::absoluteSymbols(runtime_symbols(*jit))));
+  }
+  std::unique_ptr<orc::LLJIT> jit;
+  orc::JITDylib& runtime;
+  std::atomic<bool> broken{false};   // an exception left it
+};
+
 class Modules final : public CompiledModules {
  public:
-  Modules(orc::LLJIT& jit, orc::JITDylib& dylib) : jit_(jit), dylib_(dylib) {}
+  Modules(Session& session, orc::JITDylib& dylib) : session_(session), jit_(*session.jit), dylib_(dylib) {}
   ~Modules() override {  // an error here means that LLVM lost track of its own memory: leak it
+    if (session_.broken || std::uncaught_exceptions() != 0) return;
     llvm::consumeError(dylib_.clear());
     llvm::consumeError(jit_.getExecutionSession().removeJITDylib(dylib_));
   }
@@ -228,6 +281,7 @@ class Modules final : public CompiledModules {
   }
 
  private:
+  Session& session_;
   orc::LLJIT& jit_;
   orc::JITDylib& dylib_;
 };
@@ -237,8 +291,8 @@ class OrcJit final : public Jit {
   OrcJit() : OrcJit(host_machine()) {}
 
   const TargetInfo& target() const override { return target_; }
-  const llvm::DataLayout& data_layout() const override { return jit_->getDataLayout(); }
-  const llvm::Triple& triple() const override { return jit_->getTargetTriple(); }
+  const llvm::DataLayout& data_layout() const override { return first_->jit->getDataLayout(); }
+  const llvm::Triple& triple() const override { return first_->jit->getTargetTriple(); }
 
   void optimise(llvm::Module& module) override { compiler_.optimise(module); }
 
@@ -261,27 +315,43 @@ class OrcJit final : public Jit {
 
  private:
   std::unique_ptr<CompiledModules> link_all(std::vector<Object> objects, const std::vector<std::string>& names) {
-    orc::JITDylib& dylib = take(jit_->createJITDylib("kernels" + std::to_string(next_++)));
-    dylib.addToLinkOrder(*runtime_);
-    auto result = std::make_unique<Modules>(*jit_, dylib);
-    for (Object& object : objects) check(jit_->addObjectFile(dylib, std::move(object)));
+    Session& session = this->session();
+    try {
+      return link_in(session, std::move(objects), names);
+    } catch (const FatalError&) {
+      session.broken = true;
+      throw;
+    } catch (const std::bad_alloc&) {
+      session.broken = true;
+      throw;
+    }
+  }
+
+  std::unique_ptr<CompiledModules> link_in(Session& session, std::vector<Object> objects, const std::vector<std::string>& names) {
+    orc::JITDylib& dylib = take(session.jit->createJITDylib("kernels" + std::to_string(next_++)));
+    dylib.addToLinkOrder(session.runtime);
+    auto result = std::make_unique<Modules>(session, dylib);
+    for (Object& object : objects) check(session.jit->addObjectFile(dylib, std::move(object)));
     result->addresses(names);  // links now, and throws here if it fails
     return result;
   }
 
-  explicit OrcJit(const orc::JITTargetMachineBuilder& machine)
-      : target_(describe(machine)), compiler_(machine), jit_(create_jit(machine)), runtime_(&take_runtime()) {}
-
-  orc::JITDylib& take_runtime() {
-    orc::JITDylib& dylib = take(jit_->createJITDylib("runtime"));
-    check(dylib.define(orc::absoluteSymbols(runtime_symbols(*jit_))));
-    return dylib;
+  // A broken one keeps the code that runs, for ever; its successor links what comes.
+  Session& session() {
+    const std::lock_guard lock(mutex_);
+    if (session_->broken) session_ = new Session(machine_);
+    return *session_;
   }
 
+  explicit OrcJit(const orc::JITTargetMachineBuilder& machine)
+      : machine_(machine), target_(describe(machine)), compiler_(machine), first_(new Session(machine)), session_(first_) {}
+
+  const orc::JITTargetMachineBuilder machine_;
   TargetInfo target_;
   Compiler compiler_;
-  std::unique_ptr<orc::LLJIT> jit_;
-  orc::JITDylib* runtime_;
+  std::mutex mutex_;
+  Session* const first_;    // never destroyed, like the others
+  Session* session_;
   std::atomic<uint64_t> next_{0};
 };
 

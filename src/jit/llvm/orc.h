@@ -10,6 +10,7 @@
 #include <llvm/IR/Module.h>
 #include <llvm/TargetParser/Triple.h>
 
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,6 +22,16 @@ namespace escapement {
 struct OwnedModule {
   std::unique_ptr<llvm::LLVMContext> context;  // declared first: it outlives the module
   std::unique_ptr<llvm::Module> module;
+
+  OwnedModule() = default;
+  OwnedModule(OwnedModule&&) = default;
+  OwnedModule& operator=(OwnedModule&&) = default;
+  // An exception may have left LLVM in the middle of a change: what it worked on cannot be taken apart.
+  ~OwnedModule() {
+    if (std::uncaught_exceptions() == 0) return;
+    static_cast<void>(module.release());
+    static_cast<void>(context.release());
+  }
 };
 
 // Names under which kernels find the routines of jit/run/row_block.h.

@@ -170,14 +170,26 @@ int64_t Executable::launch(Context& context, uint32_t index) const {
   return escapement::run(recipe, launch, context.bases, parallel_);
 }
 
+// A size that leaves 64 bits, before anything has happened, is a call that this program does not fit: the next one may.
+bool Executable::sizes_fit(Context& context, Host& host, uint32_t level, bool dirty) const {
+  try {
+    if (level == 0) refresh(context);
+    else read_born(context, host, level);
+  } catch (const UserError&) {
+    if (dirty) throw;
+    return false;
+  }
+  return true;
+}
+
 RunResult Executable::run(Context& context, Host& host) const {
-  refresh(context);
-  note_threads(context);
-  ControlledRun control;
   bool dirty = false;
   const auto failed = [&](uint32_t step) {
     return RunResult{dirty ? RunStatus::check_failed_dirty : RunStatus::check_failed_clean, step};
   };
+  if (!sizes_fit(context, host, 0, dirty)) return failed(0);
+  note_threads(context);
+  ControlledRun control;
   for (uint32_t step = 0; step < steps_.size(); ++step) {
     const StepCode& code = steps_[step];
     control.step(code.dirties);
@@ -199,7 +211,7 @@ RunResult Executable::run(Context& context, Host& host) const {
       }
       case StepCode::Kind::nothing: break;
     }
-    if (code.level != 0) read_born(context, host, code.level);
+    if (code.level != 0 && !sizes_fit(context, host, code.level, dirty)) return failed(step);
   }
   return {};
 }

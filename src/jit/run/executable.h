@@ -106,6 +106,7 @@ class Executable {
 
  private:
   friend class PlanCompiler;
+  bool sizes_fit(Context& context, Host& host, uint32_t level, bool dirty) const;
   void refresh(Context& context) const;
   void note_threads(Context& context) const;
   void place_temporaries(Context& context) const;

@@ -33,20 +33,20 @@ class Writers {
 
   // The step after which a value's sizes or contents can be read; kNone if it is there from the start.
   uint32_t materialised_after(ValueId value) const {
-    if (first_[value.index] != kNone) return first_[value.index];
+    if (first_[value] != kNone) return first_[value];
     const ValueId root = plan_.trace.type(value).root;
-    return root ? last_[root.index] : kNone;
+    return root ? last_[root] : kNone;
   }
 
  private:
   void note(ValueId value, uint32_t step) {
     if (!value) return;
-    first_[value.index] = std::min(first_[value.index], step);
-    last_[value.index] = step;
+    first_[value] = std::min(first_[value], step);
+    last_[value] = step;
   }
 
   const LaunchPlan& plan_;
-  std::vector<uint32_t> first_, last_;
+  IdMap<ValueId, uint32_t> first_, last_;
 };
 
 bool is_born(const Source& source) {
@@ -60,7 +60,7 @@ std::vector<BornLevel> find_born_levels(const LaunchPlan& plan) {
   std::map<uint32_t, BornLevel> by_step;
   for (uint32_t symbol = 0; symbol < plan.trace.dims.symbol_count(); ++symbol) {
     const Source& source = plan.trace.dims.info(Symbol(symbol)).source;
-    if (!is_born(source) || !source.value || source.value.index >= plan.trace.values.size()) continue;
+    if (!is_born(source) || !source.value) continue;
     const uint32_t step = writers.materialised_after(source.value);
     if (step == kNone) continue;  // of an input: the caller binds it at entry
     if (plan.buffer_of[source.value.index] == kNone) continue;  // of dead code: nobody asks
@@ -74,7 +74,7 @@ std::vector<BornLevel> find_born_levels(const LaunchPlan& plan) {
 }
 
 std::vector<uint32_t> level_of_symbols(const LaunchPlan& plan, const std::vector<BornLevel>& born) {
-  std::vector<uint32_t> levels(plan.trace.dims.symbol_count(), 0);
+  CheckedVector<uint32_t> levels(plan.trace.dims.symbol_count(), 0);
   for (uint32_t i = 0; i < born.size(); ++i) {
     for (const auto& [slot, source] : born[i].symbols) levels[slot] = i + 1;
   }
@@ -136,19 +136,21 @@ void PlanCompiler::compile_steps(std::span<const std::shared_ptr<KernelCode>> co
   for (uint32_t i = 0; i < result_.born_.size(); ++i) result_.steps_[result_.born_[i].step].level = i + 1;
 }
 
-void PlanCompiler::use(std::vector<uint32_t>& first, uint32_t buffer, uint32_t step) const {
+void PlanCompiler::use(CheckedVector<uint32_t>& first, uint32_t buffer, uint32_t step) const {
   if (buffer != kNone) first[buffer] = std::min(first[buffer], step);
 }
 
-std::vector<uint32_t> PlanCompiler::first_uses() const {
+CheckedVector<uint32_t> PlanCompiler::first_uses() const {
   const auto end = static_cast<uint32_t>(plan_.steps.size());
-  std::vector<uint32_t> first(plan_.buffers.size(), end);
+  CheckedVector<uint32_t> first(plan_.buffers.size(), end);
   for (uint32_t step = 0; step < end; ++step) {
     if (const auto* kernel = std::get_if<KernelStep>(&plan_.steps[step])) {
       for (const KernelOperand& operand : kernel->operands) use(first, operand.buffer, step);
     } else if (const auto* call = std::get_if<CallStep>(&plan_.steps[step])) {
       const Instr& instr = plan_.trace[call->instr];
-      for (const ValueId value : instr.operands) use(first, plan_.buffer_of[value.index], step);
+      for (const ValueId value : instr.operands) {
+        if (value) use(first, plan_.buffer_of[value.index], step);
+      }
       for (const ValueId value : instr.results) use(first, plan_.buffer_of[value.index], step);
     }
   }
@@ -163,7 +165,7 @@ bool PlanCompiler::comes_from_call(uint32_t buffer, uint32_t step) const {
 }
 
 void PlanCompiler::compile_memory() {
-  const std::vector<uint32_t> first = first_uses();
+  const CheckedVector<uint32_t> first = first_uses();
   result_.slot_count_ = plan_.slot_count;
   result_.buffer_count_ = static_cast<uint32_t>(plan_.buffers.size());
   result_.late_of_buffer_.assign(plan_.buffers.size(), kNone);
@@ -195,7 +197,7 @@ void PlanCompiler::settle() {
     return true;
   });
   if (result_.late_.empty()) return;
-  const std::vector<uint32_t> first = first_uses();
+  const CheckedVector<uint32_t> first = first_uses();
   std::vector<uint32_t> allocations;
   for (uint32_t step = 0; step < result_.steps_.size(); ++step) {
     StepCode& code = result_.steps_[step];

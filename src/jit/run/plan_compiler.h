@@ -27,8 +27,8 @@ class PlanCompiler {
   bool is_input(uint32_t buffer) const;
   bool is_input(ValueId value) const;
   bool comes_from_call(uint32_t buffer, uint32_t step) const;
-  std::vector<uint32_t> first_uses() const;
-  void use(std::vector<uint32_t>& first, uint32_t buffer, uint32_t step) const;
+  CheckedVector<uint32_t> first_uses() const;
+  void use(CheckedVector<uint32_t>& first, uint32_t buffer, uint32_t step) const;
 
   const LaunchPlan& plan_;
   Executable& result_;

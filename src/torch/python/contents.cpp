@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "torch/python/values.h"
+
 namespace escapement {
 namespace {
 
@@ -45,7 +47,7 @@ bool read_slots(ContentsObject* self, PyObject* slots) {
   return true;
 }
 
-PyObject* new_contents(PyTypeObject* type, PyObject* args, PyObject*) {
+PyObject* make_contents(PyTypeObject* type, PyObject* args) {
   PyObject *dicts, *slots;
   if (!PyArg_ParseTuple(args, "O!O!", &PyList_Type, &dicts, &PyList_Type, &slots)) return nullptr;
   auto* const self = reinterpret_cast<ContentsObject*>(type->tp_alloc(type, 0));
@@ -62,6 +64,10 @@ PyObject* new_contents(PyTypeObject* type, PyObject* args, PyObject*) {
   if (self->kept && self->owner && read_dicts(self, dicts) && read_slots(self, slots)) return reinterpret_cast<PyObject*>(self);
   Py_DECREF(self);
   return nullptr;
+}
+
+PyObject* new_contents(PyTypeObject* type, PyObject* args, PyObject*) {
+  return entered([&] { return make_contents(type, args); });
 }
 
 // Walks dict and expected values side by side; the answer is in what is left of them.

@@ -33,23 +33,37 @@ PyObject* argument_for(const c10::IValue& value, Py_ssize_t i) {
   return Py_NewRef(current_arguments[i]);
 }
 
+// A new reference that an exception gives back too.
+class Reference {
+ public:
+  explicit Reference(PyObject* object) : object_(object) {
+    if (!object) throw PythonError{};
+  }
+  ~Reference() { Py_DECREF(object_); }
+  Reference(const Reference&) = delete;
+  Reference& operator=(const Reference&) = delete;
+  PyObject* get() const { return object_; }
+
+ private:
+  PyObject* const object_;
+};
+
 void append_outputs(PyObject* result, Region::Values& outputs) {
-  PyObject* sequence = PySequence_Fast(result, "a captured graph returns a list or a tuple");
-  if (!sequence) throw PythonError{};
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence); ++i)
-    outputs.push_back(value_from_python(PySequence_Fast_GET_ITEM(sequence, i)));
-  Py_DECREF(sequence);
+  const Reference sequence(PySequence_Fast(result, "a captured graph returns a list or a tuple"));
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence.get()); ++i)
+    outputs.push_back(value_from_python(PySequence_Fast_GET_ITEM(sequence.get(), i)));
 }
 
 void run_forward(RegionObject* self, const Region::Values& arguments, Region::Values& outputs) {
   const Py_ssize_t count = static_cast<Py_ssize_t>(arguments.size());
-  PyObject* tuple = PyTuple_New(count);
-  for (Py_ssize_t i = 0; i < count; ++i) PyTuple_SET_ITEM(tuple, i, argument_for(arguments[i], i));
-  PyObject* result = PyObject_CallObject(self->forward, tuple);
-  Py_DECREF(tuple);
-  if (!result) throw PythonError{};
-  append_outputs(result, outputs);
-  Py_DECREF(result);
+  const Reference tuple(PyTuple_New(count));
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* const argument = argument_for(arguments[i], i);
+    if (!argument) throw PythonError{};
+    PyTuple_SET_ITEM(tuple.get(), i, argument);
+  }
+  const Reference result(PyObject_CallObject(self->forward, tuple.get()));
+  append_outputs(result.get(), outputs);
 }
 
 PyObject* to_tuple(const Region::Values& outputs) {
@@ -148,7 +162,8 @@ int clear_region(PyObject* object) {
 }
 
 PyObject* region_info(PyObject* object, PyObject*) {
-  const std::string text = reinterpret_cast<RegionObject*>(object)->region->info();
+  std::string text;
+  if (!entered([&] { return text = reinterpret_cast<RegionObject*>(object)->region->info(), object; })) return nullptr;
   PyObject* json = PyImport_ImportModule("json");
   if (!json) return nullptr;
   PyObject* result = PyObject_CallMethod(json, "loads", "s", text.c_str());
@@ -156,11 +171,29 @@ PyObject* region_info(PyObject* object, PyObject*) {
   return result;
 }
 
+// A location is a courtesy: it must not fail the program. An interrupt that came just then is the program's, and comes again.
+void clear_error() {
+  const bool interrupted = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt);
+  PyErr_Clear();
+  if (interrupted) PyErr_SetInterrupt();
+}
+
+class Gil {
+ public:
+  Gil() = default;
+  ~Gil() { PyGILState_Release(state_); }
+  Gil(const Gil&) = delete;
+  Gil& operator=(const Gil&) = delete;
+
+ private:
+  const PyGILState_STATE state_ = PyGILState_Ensure();
+};
+
 int line_number(PyObject* locator) {
   PyObject* number = PyObject_CallNoArgs(locator);
   const long value = number ? PyLong_AsLong(number) : -1;
   Py_XDECREF(number);
-  PyErr_Clear();  // a location is a courtesy: it must not fail the program
+  clear_error();
   return static_cast<int>(value);
 }
 
@@ -169,26 +202,26 @@ std::string line_text(PyObject* locator, int number) {
   const char* utf8 = text && PyUnicode_Check(text) ? PyUnicode_AsUTF8(text) : nullptr;
   std::string result = utf8 ? utf8 : "";
   Py_XDECREF(text);
-  PyErr_Clear();
+  clear_error();
   return result;
 }
 
 PyObject* set_locator(PyObject* object, PyObject* locator) {
   auto* self = reinterpret_cast<RegionObject*>(object);
   Py_XSETREF(self->locator, Py_NewRef(locator));
-  self->region->set_location_hook(
-      [locator] {
-        const PyGILState_STATE state = PyGILState_Ensure();
-        const int number = line_number(locator);
-        PyGILState_Release(state);
-        return number;
-      },
-      [locator](int number) {
-        const PyGILState_STATE state = PyGILState_Ensure();
-        std::string text = line_text(locator, number);
-        PyGILState_Release(state);
-        return text;
-      });
+  const bool set = entered([&] {
+    self->region->set_location_hook(
+        [locator] {
+          const Gil held;
+          return line_number(locator);
+        },
+        [locator](int number) {
+          const Gil held;
+          return line_text(locator, number);
+        });
+    return object;
+  });
+  if (!set) return nullptr;
   Py_RETURN_NONE;
 }
 

@@ -94,7 +94,8 @@ int clear_replay(PyObject* object) {
 }
 
 PyObject* replay_info(PyObject* object, PyObject*) {
-  const std::string text = reinterpret_cast<ReplayObject*>(object)->region->info();
+  std::string text;
+  if (!entered([&] { return text = reinterpret_cast<ReplayObject*>(object)->region->info(), object; })) return nullptr;
   PyObject* json = PyImport_ImportModule("json");
   if (!json) return nullptr;
   PyObject* result = PyObject_CallMethod(json, "loads", "s", text.c_str());
@@ -103,7 +104,8 @@ PyObject* replay_info(PyObject* object, PyObject*) {
 }
 
 PyObject* replay_text(PyObject* object, PyObject*) {
-  const std::string text = reinterpret_cast<ReplayObject*>(object)->region->text();
+  std::string text;
+  if (!entered([&] { return text = reinterpret_cast<ReplayObject*>(object)->region->text(), object; })) return nullptr;
   return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
 }
 

@@ -17,4 +17,15 @@ InputSpec input_spec_from_python(PyObject* tuple, size_t position);
 Options options_from_python(PyObject* dict);
 void set_python_error_from_current_exception();           // call inside catch (...)
 
+// What Python calls: no exception of C++ leaves it.
+template <class Function>
+PyObject* entered(Function function) {
+  try {
+    return function();
+  } catch (...) {
+    set_python_error_from_current_exception();
+    return nullptr;
+  }
+}
+
 }  // namespace escapement

@@ -1,6 +1,9 @@
 // See deferred.h.
 #include "torch/replay_mode/deferred.h"
 
+#include <c10/core/InferenceMode.h>
+
+#include <optional>
 #include <typeinfo>
 
 #include "support/error.h"
@@ -12,6 +15,13 @@ namespace escapement {
 
 Deferred::Deferred(c10::DispatchKeySet keys, caffe2::TypeMeta dtype)
     : c10::TensorImpl(keys.add(kRecorderKey), dtype, c10::Device(c10::DeviceType::CPU)) {}
+
+// In inference mode too, a view of a tensor from outside is a tensor that counts its versions.
+c10::intrusive_ptr<Deferred> Deferred::make(c10::DispatchKeySet keys, caffe2::TypeMeta dtype) {
+  std::optional<c10::InferenceMode> outside;
+  if (c10::InferenceMode::is_enabled() && keys.has(c10::DispatchKey::ADInplaceOrView)) outside.emplace(false);
+  return c10::make_intrusive<Deferred>(keys, dtype);
+}
 
 Deferred* Deferred::of(const c10::TensorImpl* impl) {
   if (!impl->key_set().has(kRecorderKey) || typeid(*impl) != typeid(Deferred)) return nullptr;   // a recorder's wrapper

@@ -14,7 +14,8 @@ class ReplayCall;
 
 class Deferred final : public c10::TensorImpl {
  public:
-  Deferred(c10::DispatchKeySet keys, caffe2::TypeMeta dtype);
+  Deferred(c10::DispatchKeySet keys, caffe2::TypeMeta dtype);   // see make
+  static c10::intrusive_ptr<Deferred> make(c10::DispatchKeySet keys, caffe2::TypeMeta dtype);
 
   static Deferred* of(const c10::TensorImpl* impl);   // null unless it is one that has no memory yet
   bool may_begin(const Produced& type) const {        // used again for such a tensor

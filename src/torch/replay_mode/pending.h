@@ -18,7 +18,7 @@ class Pending {
   Deferred& add(ReplayCall* call, const Produced& type) {
     if (size_ == places_.size()) places_.emplace_back();
     Place& place = places_[size_++];
-    if (!place || !place->may_begin(type)) [[unlikely]] place = c10::make_intrusive<Deferred>(type.keys, type.dtype);
+    if (!place || !place->may_begin(type)) [[unlikely]] place = Deferred::make(type.keys, type.dtype);
     place->begin(call, type);
     return *place;
   }

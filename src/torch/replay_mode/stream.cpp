@@ -99,9 +99,18 @@ void Pattern::hold(const c10::IValue& constant) {
   if (constant.isIntList()) integers = constant.toIntVector();
 }
 
+// One after the other: a stream is as deep as a program has operators, and the stack is not.
 StreamNode::~StreamNode() {
   delete launch.load();
-  for (StreamNode* node = child.load(); node != nullptr;) delete std::exchange(node, node->sibling.load());
+  for (StreamNode* rest = child.exchange(nullptr); rest != nullptr;) {
+    StreamNode* const node = std::exchange(rest, rest->sibling.exchange(nullptr));
+    if (StreamNode* const below = node->child.exchange(nullptr)) {
+      StreamNode* last = below;
+      while (StreamNode* const next = last->sibling.load()) last = next;
+      last->sibling = std::exchange(rest, below);
+    }
+    delete node;
+  }
 }
 
 StreamTree::StreamTree(std::string name, Options options) : name_(std::move(name)), options_(std::move(options)) {}

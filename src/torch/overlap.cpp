@@ -1,0 +1,69 @@
+// See overlap.h.
+#include "torch/overlap.h"
+
+#include <algorithm>
+
+#include "trace/layout.h"
+
+namespace escapement {
+namespace {
+
+constexpr const char* kBecause = "no two elements of a written tensor are one";
+
+bool is_stride_of_input(const DimTable& dims, Dim stride) {
+  const std::vector<Symbol> symbols = dims.symbols(stride);
+  return std::any_of(symbols.begin(), symbols.end(), [&](Symbol s) { return dims.info(s).kind == SymbolKind::stride; });
+}
+
+// Along an axis of more than one element.
+bool may_be_zero(OpCall& call, Dim stride, Dim size) {
+  DimTable& dims = call.table();
+  const Dim zero = dims.constant(0);
+  if (dims.less_equal(size, dims.constant(1)) == Truth::yes) return false;
+  if (dims.as_constant(stride)) return *dims.as_constant(stride) == 0;
+  if (!is_stride_of_input(dims, stride)) return false;  // products of sizes: then there are no elements
+  if (dims.hint(stride) == std::optional<int64_t>(0)) return true;
+  call.tape.guard_relation(Guard::Kind::not_equal, stride, zero, true, kBecause);
+  return false;
+}
+
+bool may_overlap_itself(OpCall& call, ValueId value) {
+  const TensorType type = call.type(value);
+  for (size_t d = 0; d < type.sizes.size(); ++d)
+    if (may_be_zero(call, type.strides[d], type.sizes[d])) return true;
+  return false;
+}
+
+// Provably before the other in memory, the way ATen sees tensors whose elements lie without gaps; it does not look at others.
+bool lies_before(DimTable& dims, const TensorType& a, const TensorType& b) {
+  return a.root == b.root && dims.less_equal(dims.add(a.offset, dims.product(a.sizes)), b.offset) == Truth::yes;
+}
+
+bool may_overlap_with(OpCall& call, ValueId written, ValueId other) {
+  DimTable& dims = call.table();
+  const TensorType &a = call.type(written), &b = call.type(other);
+  if (!may_overlap_partly(dims, a, b)) return false;
+  return !lies_before(dims, a, b) && !lies_before(dims, b, a);
+}
+
+// What a kernel of ATen has written of an out= argument before it has read all of an operand there is its own affair.
+bool reads_what_it_writes(OpCall& call, ValueId written) {
+  if (call.plan.form != OpPlan::Form::out || call.plan.pointwise) return false;
+  const auto shares = [&](ValueId value) { return value && call.type(value).storage == call.type(written).storage; };
+  return std::count_if(call.values.begin(), call.values.end(), shares) > 1;
+}
+
+}  // namespace
+
+bool may_overlap(OpCall& call) {
+  for (const uint32_t argument : call.plan.writes) {
+    const ValueId written = call.value_at(static_cast<int>(argument));
+    if (!written) continue;
+    if (may_overlap_itself(call, written) || reads_what_it_writes(call, written)) return true;
+    for (const ValueId other : call.values)
+      if (other && other != written && may_overlap_with(call, written, other)) return true;
+  }
+  return false;
+}
+
+}  // namespace escapement
