@@ -116,8 +116,8 @@ def run(way, times, **environment):
 def test_allocations_that_fail(way):
     if not LIBRARY.is_file():
         pytest.skip("needs the build folder")
-    run(way, 40, LD_PRELOAD=str(LIBRARY))
+    run(way, 12, LD_PRELOAD=str(LIBRARY))
 
 
 def test_interrupts_at_every_line():
-    run("first", 60)
+    run("first", 20)
