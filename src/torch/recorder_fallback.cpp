@@ -47,6 +47,27 @@ bool autocast_applies(const OpPlan& plan) {
          !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU);
 }
 
+// Does the program want gradients? Autocast switches them on by itself while it casts a parameter, to keep the cast.
+thread_local const bool* t_program_wants = nullptr;
+bool gradients_are_wanted() { return t_program_wants ? *t_program_wants : at::GradMode::is_enabled(); }
+
+class AutocastScope {
+ public:
+  AutocastScope() : outer_(t_program_wants) { t_program_wants = &wanted_; }
+  ~AutocastScope() { t_program_wants = outer_; }
+  AutocastScope(const AutocastScope&) = delete;
+  AutocastScope& operator=(const AutocastScope&) = delete;
+
+ private:
+  const bool wanted_ = gradients_are_wanted();
+  const bool* const outer_;
+};
+
+void run_autocast(const c10::OperatorHandle& op, Stack& stack) {
+  const AutocastScope scope;
+  op.callBoxedForDispatchKey(c10::DispatchKey::AutocastCPU, stack);
+}
+
 // Every tensor among real results, in order; `visit` may replace it.
 template <class Visit>
 void each_tensor(c10::IValue& v, Visit visit) {
@@ -202,7 +223,7 @@ class OneOp {
     unharmed(tape_, [&] { note_sizes(); });
     run_real(op_, stack_, count_);
     first_result_ = stack_.size() - plan_.schema->returns().size();
-    if (at::GradMode::is_enabled()) note_gradients();
+    if (gradients_are_wanted()) note_gradients();
     if (!tape_.live()) return;
     unharmed(tape_, [&] { append(); });
   }
@@ -525,12 +546,12 @@ void on_op(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   const size_t arguments = op.schema().arguments().size();
   materialise(*stack, arguments);
   Tape* tape = tape_for(*stack, arguments);
-  if (tape && at::GradMode::is_enabled()) mirror_gradients(*tape, std::span(*stack).last(arguments));
+  if (tape && gradients_are_wanted()) mirror_gradients(*tape, std::span(*stack).last(arguments));
   if (!tape || !tape->live()) return run_real(op, *stack, arguments);
   if (tape->lent.any()) tape->lent.take_in(*tape);
   OpPlan& plan = plan_of(op);
   if (plan.pass) return run_real(op, *stack, arguments);
-  if (autocast_applies(plan)) return op.callBoxedForDispatchKey(c10::DispatchKey::AutocastCPU, *stack);
+  if (autocast_applies(plan)) return run_autocast(op, *stack);
   if (special(*tape, plan, op, *stack)) return;
   if (plan.decompose) return decompose(*tape, plan, op, *stack);
   record_one(*tape, plan, op, *stack);
