@@ -1,4 +1,4 @@
-"""The corpus of what ./dev fuzz found before, and that the fuzzer itself works: it makes the programs that it
+"""A fixed slice of ./dev fuzz, the corpus of what it found before, and that the fuzzer itself works: it makes the programs that it
 should, sees a wrong answer, a crash and a hang, and cuts them down."""
 
 import os
@@ -16,11 +16,15 @@ import children  # noqa: E402
 import fuzzer  # noqa: E402
 from findings import Findings  # noqa: E402
 from generate import generated  # noqa: E402
+from known import SEEDS  # noqa: E402
 from program import Kept  # noqa: E402
 from vocabulary import TEMPLATES  # noqa: E402
 from ways import WAYS, Way  # noqa: E402
 
 CORPUS = sorted((FUZZ / "corpus").glob("*.py"))
+# Seeds of each kind. ./dev fuzz takes others, for longer.
+SLICE = {"call": range(1000, 1100), "replay": range(1000, 1100), "guards": range(1000, 1020), "states": range(1000, 1015),
+         "states-replay": range(1000, 1015)}
 pytestmark = pytest.mark.skipif(not hasattr(WAYS["call"], "make"), reason="needs the compiled core")
 
 
@@ -37,6 +41,21 @@ def warm():
 def test_what_was_found_is_mended(path):
     kept = Kept(path)
     assert [found for way in kept.ways or ("call", "replay") if (found := fuzzer.outcome(kept, way))] == []
+
+
+@pytest.mark.parametrize("kind", SLICE)
+def test_random_programs(kind, tmp_path):
+    made, seeds = fuzzer.Fuzzer(Findings(tmp_path), say=lambda *_, **__: None, most=2), SLICE[kind]
+    for first, count in without(seeds):
+        made.run(kind, first, count)
+    assert made.programs[kind] >= len(seeds) - len(SEEDS)
+    assert {name: (tmp_path / entry["file"]).read_text() for name, entry in made.findings.known.items()} == {}
+
+
+def without(seeds):
+    """The stretches of seeds between those of known.py, as (first, how many)."""
+    edges = [seeds.start - 1, *sorted(SEEDS.keys() & set(seeds)), seeds.stop]
+    return [(one + 1, other - one - 1) for one, other in zip(edges, edges[1:]) if other - one > 1]
 
 
 # --- the fuzzer itself
