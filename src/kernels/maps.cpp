@@ -82,8 +82,8 @@ bool view_to_operand(const Trace& trace, AxisSpace& space, const Instr& instr, A
     case Op::unsqueeze:
       map.erase(map.begin() + instr.attrs.axis);
       return true;
-    case Op::squeeze:
-      map.insert(map.begin() + instr.attrs.axis, AxisList());
+    case Op::squeeze:  // of no axes: itself
+      if (trace.type(instr.operands[0]).rank() > 0) map.insert(map.begin() + instr.attrs.axis, AxisList());
       return true;
     case Op::slice:
       why = Reason::apart_slice;

@@ -210,7 +210,16 @@ void TraceGenerator::calling() {
   CallArg tensor;
   tensor.kind = CallArg::Kind::tensor;
   tensor.operands = {0};
-  switch (random_.below(5)) {
+  switch (random_.below(6)) {
+    case 5: {  // of the operand's memory; where that begins is known at the call only
+      TensorType shared = b_.fresh(type(v).dtype, type(v).sizes, type(v).strides);
+      shared.storage = type(v).storage;
+      const bool repeats = overlapping_.size() > v.index && overlapping_[v.index];
+      const InstrId i = b_.call("test::same", operands, {tensor}, {shared}, {}, false, Reason::call_no_row);
+      add(trace_[i].results[0]);
+      overlapping_[trace_[i].results[0].index] = repeats;
+      return;
+    }
     case 0: case 1: {
       const InstrId i = b_.call("test::scaled", operands, {tensor}, {b_.fresh(DType::f32, type(v).sizes)}, {}, false, Reason::call_no_row);
       add(trace_[i].results[0]);

@@ -2,6 +2,7 @@
 //   test::scaled(x)      half of each element, in f32
 //   test::pair(x)        a copy, and how many elements are positive
 //   test::increase_(x)   adds 1 to each element, in place
+//   test::same(x)        x's own memory, as a value of its own (as a view in another dtype is)
 //   test::draw(x)        as many numbers as x has, the next of a sequence: an effect
 //   test::total(x)       a small whole number
 //   test::some(x)        a tensor whose length depends on the elements

@@ -49,9 +49,9 @@ class Memory : public Host {
 
   bool call(uint32_t step) override {
     const Instr& instr = trace_[std::get<CallStep>(plan_.steps[step]).instr];
+    if (instr.attrs.target == "test::same") return share(instr.results[0], instr.operands[0]);
     std::vector<HostTensor> operands;
     for (const ValueId v : instr.operands) operands.push_back(gather(v));
-    const std::vector<HostTensor> before = operands;
     const std::vector<HostTensor> results = info(instr.op).kind == OpKind::contract ? contract(instr, operands) : library.call(trace_, instr, operands);
     for (const uint32_t operand : instr.writes) scatter(instr.operands[operand], operands[operand]);
     for (size_t i = 0; i < instr.results.size(); ++i) take(instr.results[i], results[i]);
@@ -145,6 +145,23 @@ class Memory : public Host {
     std::memcpy(to, result.storage->data(), result.storage->size());
   }
 
+  bool share(ValueId result, ValueId operand) {
+    const uint32_t buffer = plan_.buffer_of[result.index];
+    if (buffer == Id<void>::kNone) return true;
+    const HostTensor layout = layout_of(operand);
+    sizes_[result.index] = layout.sizes;
+    context_.bases[buffer] = address(operand, layout.offset, layout.dtype);
+    shared_[buffer] = {plan_.buffer_of[operand.index], layout.offset};
+    return true;
+  }
+
+  // The buffer whose memory a buffer really is, and from which element on.
+  std::pair<uint32_t, int64_t> owner(uint32_t buffer) const {
+    int64_t offset = 0;
+    for (auto of = shared_.find(buffer); of != shared_.end(); of = shared_.find(buffer)) buffer = of->second.first, offset += of->second.second;
+    return {buffer, offset};
+  }
+
   std::vector<HostTensor> contract(const Instr& instr, const std::vector<HostTensor>& operands) const {
     std::vector<const TensorType*> types;
     for (const ValueId v : instr.operands) types.push_back(&trace_.type(v));
@@ -155,20 +172,28 @@ class Memory : public Host {
   }
 
   HostTensor leaving(ValueId v) {
-    const uint32_t buffer = plan_.buffer_of[v.index];
+    const auto [buffer, offset] = owner(plan_.buffer_of[v.index]);
     HostTensor t = layout_of(v);
+    t.offset += offset;
     if (const auto given = given_.find(buffer); given != given_.end()) {
       t.storage = given->second.storage;
       t.offset += given->second.offset;
       return t;
     }
     Storage& storage = leaving_[buffer];
-    if (!storage) {
-      const auto* begin = reinterpret_cast<const std::byte*>(blocks_[buffer].data());
-      storage = std::make_shared<std::vector<std::byte>>(begin, begin + blocks_[buffer].size());
-    }
+    if (!storage) storage = plan_.buffers[buffer].kind == Buffer::Kind::temporary ? copy_of_temporary(buffer) : copy_of_block(buffer);
     t.storage = storage;
     return t;
+  }
+
+  Storage copy_of_block(uint32_t buffer) const {
+    const auto* begin = reinterpret_cast<const std::byte*>(blocks_[buffer].data());
+    return std::make_shared<std::vector<std::byte>>(begin, begin + blocks_[buffer].size());
+  }
+  // Lives until the end, since something that leaves the call shares its memory.
+  Storage copy_of_temporary(uint32_t buffer) const {
+    const auto* begin = static_cast<const std::byte*>(context_.bases[buffer]);
+    return std::make_shared<std::vector<std::byte>>(begin, begin + value(plan_.buffers[buffer].bytes));
   }
 
   const LaunchPlan& plan_;
@@ -179,6 +204,7 @@ class Memory : public Host {
   std::map<Storage, GuardedMemory> inputs_;
   std::map<uint32_t, HostTensor> given_;         // per buffer of an input
   std::map<uint32_t, Storage> leaving_;          // per buffer of an output
+  std::map<uint32_t, std::pair<uint32_t, int64_t>> shared_;  // per buffer of a call's result: the operand's, and where in it
   std::map<uint32_t, std::vector<int64_t>> sizes_;  // per result of a call
 };
 
