@@ -14,9 +14,10 @@ sys.path.insert(0, str(FUZZ))
 import check  # noqa: E402
 import children  # noqa: E402
 import fuzzer  # noqa: E402
+import opinfo  # noqa: E402
 from findings import Findings  # noqa: E402
 from generate import generated  # noqa: E402
-from known import SEEDS  # noqa: E402
+from known import OPERATORS, SEEDS  # noqa: E402
 from program import Kept  # noqa: E402
 from vocabulary import TEMPLATES  # noqa: E402
 from ways import WAYS, Way  # noqa: E402
@@ -25,6 +26,7 @@ CORPUS = sorted((FUZZ / "corpus").glob("*.py"))
 # Seeds of each kind. ./dev fuzz takes others, for longer.
 SLICE = {"call": range(1000, 1100), "replay": range(1000, 1100), "guards": range(1000, 1020), "states": range(1000, 1015),
          "states-replay": range(1000, 1015)}
+CASES = 150   # of OpInfo's, in each mode
 pytestmark = pytest.mark.skipif(not hasattr(WAYS["call"], "make"), reason="needs the compiled core")
 
 
@@ -56,6 +58,13 @@ def without(seeds):
     """The stretches of seeds between those of known.py, as (first, how many)."""
     edges = [seeds.start - 1, *sorted(SEEDS.keys() & set(seeds)), seeds.stop]
     return [(one + 1, other - one - 1) for one, other in zip(edges, edges[1:]) if other - one > 1]
+
+
+@pytest.mark.parametrize("way", ["call", "replay"])
+def test_samples_of_operators(way):
+    cases = [case for case in opinfo.cases()[:: len(opinfo.cases()) // CASES] if case.split(" ")[0] not in OPERATORS]
+    count, found = opinfo.differences(cases, way)
+    assert count == len(cases) >= CASES - len(OPERATORS) and [f"{one.kind}: {one.text}" for one in found] == []
 
 
 # --- the fuzzer itself
