@@ -20,9 +20,9 @@ from .core import core
 from .errors import EscapementError
 from .locator import FrameLocator
 from .locks import fork_safe_lock
-from .tree import (KEY, Copies, Reader, Unsupported, changed, flatten_content, flatten_result, leaf_names, snapshot,
-                   store_content, unflatten, unflatten_result)
-from .watch import same_state
+from .tree import (KEY, Copies, Reader, Unsupported, changed, flatten_content, flatten_result, generators_in, leaf_names,
+                   snapshot, store_content, unflatten, unflatten_result)
+from .watch import host_state, same_state
 
 RECORDING = set()     # identities of the threads that record a jitted function
 os.register_at_fork(after_in_child=lambda: RECORDING.intersection_update({threading.get_ident()}))
@@ -50,9 +50,13 @@ class Attempt:
         self._versions = None if tensors is None else versions(tensors)
         with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(KEY)):
             self._random = torch.default_generator.get_state()
+        self._world = core().World()
+
+    def wants_gradients(self):
+        return self._tensors is None or any(tensor.requires_grad for tensor in self._tensors)
 
     def repeatable(self):
-        return self._versions is not None and versions(self._tensors) == self._versions
+        return self._versions is not None and versions(self._tensors) == self._versions and not self._world.changed()
 
     def restore(self):
         torch.default_generator.set_state(self._random)
@@ -75,6 +79,8 @@ class Entry:
         self.lone = sum(isinstance(leaf, torch.Tensor) for leaf in leaves) < 2   # no two arguments can be one tensor
         self.leaf_names, self.dim_facts, self.held = leaf_names, [], 0   # `held`: versions that kept to the declared dims
         self.region = core().Region(weakly(self), specs or input_specs(leaves), options, name, False)
+        for generator in (*generators_in(structure), *table.watch.generators):
+            self.region.know_generator(generator)
         self.region.replay_after_budget()   # sound, since the function itself then runs at every call
         self._locator = FrameLocator(Entry._run.__code__)
         self.region.set_locator(self._locator)
@@ -100,24 +106,25 @@ class Entry:
         if not core().recording():   # eagerly, or in replay mode
             return self._run(leaves)
         thread, watch = threading.get_ident(), self.table.watch
-        attempt, before = Attempt(caller_tensors(sys._getframe(2), watch)), watch.state()
+        attempt, before = Attempt(caller_tensors(sys._getframe(2), watch)), (watch.state(), host_state())
         try:
             RECORDING.add(thread)
             self._locator.saw_gradients = False
             outputs = self._run(leaves)
-            self._refuse_tape(leaves)
+            self._refuse_tape(leaves, attempt)
         except Exception:
             self._failures[thread] = attempt
             raise
         finally:
             RECORDING.discard(thread)
-        self._judge(before, watch.state())
+        self._judge(same_state(before[0], watch.state()) and before[1] == host_state())
         return outputs
 
-    def _refuse_tape(self, leaves):
+    def _refuse_tape(self, leaves, attempt):
         """Wrappers carry no tape: an input that was made to require gradients, or a region with gradients inside no_grad."""
         asked = any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in leaves)
-        if asked or self._locator.saw_gradients and not torch.is_grad_enabled():
+        switched = self._locator.saw_gradients and not torch.is_grad_enabled()
+        if asked or switched and (attempt.wants_gradients() or attempt.repeatable()):
             raise NeedsTape("the function switches gradients on")
 
     def _run(self, leaves):
@@ -152,10 +159,10 @@ class Entry:
                 self.results.append(builder(structure, contents))
             return number
 
-    def _judge(self, before, after):
-        """A program that rebinds state while it is recorded would do so at every call: this recording must not be kept."""
+    def _judge(self, steady):
+        """A program that changes state while it is recorded would do so at every call: this recording must not be kept."""
         health = self.table.health
-        if same_state(before, after):
+        if steady:
             health.unstable = 0
             return
         health.unstable += 1

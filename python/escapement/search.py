@@ -22,7 +22,7 @@ DEPTH = 6
 MANY = 256   # of a longer list only this many items are looked at (and 256 is the last integer that is always one object)
 FUNCTIONS = (types.FunctionType, types.MethodType)
 NOT_SEARCHED = (types.ModuleType, type, str, bytes, int, float, complex, torch.dtype, torch.device)
-PLAIN = (list, tuple, dict, torch.Tensor)
+PLAIN = (list, tuple, dict, torch.Tensor, torch.Generator)
 OWN = frozenset(vars(torch.nn.Module()))             # attributes of every module
 LIBRARIES = (*FRAMEWORK, *{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
@@ -31,7 +31,7 @@ class Search:
     """Depth first; an object again only where it is met with more depth left."""
 
     def __init__(self):
-        self.modules, self.tensors = [], []
+        self.modules, self.tensors, self.generators = [], [], []
         self.variables = []   # (read, value): behind the value stands a tensor or a module
         self.spaces = []      # (dict, names or None for all): where the function may rebind something
         self.cells = []
@@ -57,6 +57,8 @@ class Search:
         if isinstance(value, torch.Tensor):
             self.tensors.append(value)
             self._found += 1
+        elif isinstance(value, torch.Generator):
+            self.generators.append(value)
         elif isinstance(value, torch.nn.Module):
             self._module(value, depth)
         elif isinstance(value, FUNCTIONS):

@@ -80,6 +80,13 @@ def stateless(value):
     return isinstance(value, FUNCTIONS) and home in ("torch", "math", "builtins")
 
 
+def generators_in(structure):
+    """The random generators among the constants of a structure."""
+    if isinstance(structure, Constant):
+        return [structure.value] if isinstance(structure.value, torch.Generator) else []
+    return [found for part in structure for found in generators_in(part)] if isinstance(structure, tuple) else []
+
+
 # --- containers: parts of an object, and what else it takes to build it again
 
 def parts(value):

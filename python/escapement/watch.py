@@ -9,6 +9,8 @@ what is behind it, is refused by torch itself while a recording holds the tensor
 
 import itertools
 import operator
+import random
+import sys
 
 import torch
 
@@ -27,6 +29,7 @@ class Watch:
         found = Search()
         found.add(fn, DEPTH)
         self.modules, self.variables, self._spaces, self._cells = found.modules, found.variables, found.spaces, found.cells
+        self.generators = found.generators
         self._stored = [*itertools.chain.from_iterable(map(stores, self.modules))]
         self._contents = core().Contents(self._stored, [])
         held = itertools.chain.from_iterable(map(dict.values, self._stored))
@@ -85,6 +88,15 @@ def replace_in(space, name, wanted, replacement):
                 value[key] = replacement(value[key])
     elif isinstance(value, list):
         value[:] = [replacement(item) if wanted(item) else item for item in value]
+
+
+def host_state():
+    """What a program may change of Python itself, wherever it does so: generators, how tensors are printed. (What it changes of torch is
+    noticed by the core.)"""
+    numpy = sys.modules.get("numpy.random")
+    drawn = numpy.get_state() if numpy else ()
+    drawn = [value.tobytes() if hasattr(value, "tobytes") else value for value in drawn]
+    return random.getstate(), drawn, dict(vars(torch._tensor_str.PRINT_OPTS))
 
 
 def same_state(before, after):

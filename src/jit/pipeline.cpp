@@ -11,6 +11,7 @@
 #include "specialize/epilogue.h"
 #include "specialize/passes.h"
 #include "support/error.h"
+#include "support/float_mode.h"
 #include "trace/expand.h"
 
 namespace escapement {
@@ -50,6 +51,7 @@ class Runner {
 }  // namespace
 
 std::shared_ptr<const Compiled> compile(const Trace& generic, const Options& options, const ObjectCode* objects) {
+  const FloatModeGuard plain(kPlainFloatMode);   // the code serves callers that flush denormals and those that do not
   Runner runner(options);
   if (options.verify) verify(generic);
   runner.dump("record", [&] { return print(generic); });

@@ -68,6 +68,7 @@ class OpCall {
   std::vector<at::Tensor> reals;            // real results, flattened
   std::vector<ValueId> results;             // what the lowering says they are
   Reason why = Reason::call_no_row;         // set by a lowering that declines
+  bool draws = false;                       // it drew random numbers, whatever its tags say
   bool may_share = false;                   // eager returns its argument's memory at some sizes and fresh memory at others
 
   // --- arguments by name. Absent: none, empty, or the given default.
@@ -98,6 +99,10 @@ class OpCall {
   // A scalar argument (Scalar, number, wrapped number; a symbolic one too) as a 0-d value.
   ValueId scalar(const c10::Scalar& s, DType dtype);
   ValueId constant(double value, DType dtype);
+  // For operators that raise where a number does not fit their dtype: one that differs between calls is checked in each. A call that
+  // fails the check is recorded anew, and then raises as eager does. False: this one does not fit, and ATen took it all the same (it
+  // does not look at the number of a single element).
+  bool must_fit(const c10::Scalar& s, DType dtype);
   // The argument as a number if it is one: a Scalar or a wrapped number.
   std::optional<c10::Scalar> scalar_arg(std::string_view name) const;
 
@@ -111,6 +116,9 @@ class OpCall {
   }
 
  private:
+  bool integer_must_fit(const c10::SymInt& s, DType dtype);
+  bool real_must_fit(const c10::Scalar& s, DType dtype);
+
   std::vector<uint32_t> first_;             // per argument: its first entry in `values`
 };
 

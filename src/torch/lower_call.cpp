@@ -56,9 +56,9 @@ class CallRecorder {
     std::vector<TensorType> types;
     for (size_t i = 0; i < call_.reals.size(); ++i) types.push_back(result_type(i));
     const std::vector<uint32_t> writes = written_operands(collected);
-    const bool effect = !writes.empty() || call_.plan.random || call_.reals.empty() || effects_.other;
+    const bool effect = !writes.empty() || draws() || call_.reals.empty() || effects_.other;
     const InstrId instr = call_.build.call(call_.plan.target, collected.operands, std::move(collected.args), std::move(types),
-                                           writes, effect, call_.plan.random ? Reason::call_random : call_.why);
+                                           writes, effect, draws() ? Reason::call_random : call_.why);
     call_.results = call_.tape.trace()[instr].results;
     bind_sources();
     for (const uint32_t w : writes) call_.tape.note_write(collected.operands[w]);
@@ -71,6 +71,8 @@ class CallRecorder {
     effects_ = flow->effects();
     call_.why = Reason::call_flow;
   }
+
+  bool draws() const { return call_.plan.random || call_.draws; }
 
   bool effect_before() const {
     const auto& instrs = call_.tape.trace().instrs;

@@ -1,5 +1,7 @@
 // OpCall: access to one call's arguments, by name.
 #include <algorithm>
+#include <cfloat>
+#include <cmath>
 
 #include "support/error.h"
 #include "torch/lower.h"
@@ -162,6 +164,78 @@ ValueId OpCall::scalar(const c10::Scalar& s, DType dtype) {
     if (node && &node->tape() == &tape) return build.cast(materialise(tape, *node->float_expr()), dtype);
   }
   return tape.scalar(number_of(tape, s), dtype);
+}
+
+namespace {
+
+constexpr const char* kMustFit = "a number that must fit the dtype";
+
+// What ATen's checked conversion of an integer lets through. Of unsigned types it lets negative numbers wrap.
+std::optional<std::pair<int64_t, int64_t>> integers_of(DType dtype) {
+  switch (dtype) {
+    case DType::u8: return {{-255, 255}};
+    case DType::i8: return {{-128, 127}};
+    case DType::i16: return {{-32768, 32767}};
+    case DType::i32: return {{INT32_MIN, INT32_MAX}};
+    case DType::f16: return {{-65504, 65504}};
+    default: return {};
+  }
+}
+
+// Of a floating-point number: what lies between these, and infinities where the type has them. NaN fits if it has.
+std::optional<std::pair<double, double>> reals_of(DType dtype) {
+  if (const auto integers = integers_of(dtype)) {
+    const bool wraps = dtype == DType::u8;
+    return {{wraps ? 0 : static_cast<double>(integers->first), static_cast<double>(integers->second)}};
+  }
+  if (dtype == DType::i64) return {{-0x1p63, 0x1p63}};
+  if (dtype == DType::f32) return {{-static_cast<double>(FLT_MAX), static_cast<double>(FLT_MAX)}};
+  if (dtype == DType::bf16) return {{-0x1.fep127, 0x1.fep127}};
+  return {};
+}
+
+bool integer_fits(int64_t number, DType dtype) {
+  const auto range = integers_of(dtype);
+  return !range || (number >= range->first && number <= range->second);
+}
+
+bool real_fits(double number, DType dtype) {
+  const auto range = reals_of(dtype);
+  return !range || (number >= range->first && number <= range->second) || (is_float(dtype) && !std::isfinite(number));
+}
+
+}  // namespace
+
+bool OpCall::must_fit(const c10::Scalar& s, DType dtype) {
+  if (s.isSymInt()) return integer_must_fit(s.toSymInt(), dtype);
+  if (s.isSymFloat()) return real_must_fit(s, dtype);
+  if (s.isFloatingPoint()) return real_fits(s.toDouble(), dtype);
+  return !s.isIntegral(false) || integer_fits(s.toLong(), dtype);
+}
+
+bool OpCall::integer_must_fit(const c10::SymInt& s, DType dtype) {
+  const auto range = integers_of(dtype);
+  if (!range || !s.is_heap_allocated()) return true;
+  const Dim number = tape.dim_of(s);
+  const auto seen = table().hint(number);
+  if (!seen || !integer_fits(*seen, dtype)) return false;
+  tape.guard_relation(Guard::Kind::less_equal, table().constant(range->first), number, true, kMustFit);
+  tape.guard_relation(Guard::Kind::less_equal, number, table().constant(range->second), true, kMustFit);
+  return true;
+}
+
+bool OpCall::real_must_fit(const c10::Scalar& s, DType dtype) {
+  const auto range = reals_of(dtype);
+  const Node* const node = Node::of(s.toSymFloat().toSymNodeImplUnowned());
+  if (!range || !node) return true;
+  if (!real_fits(node->float_hint(), dtype)) return false;
+  const ValueId number = scalar(s, DType::f64);
+  const auto apply = [&](Op op, std::vector<ValueId> operands) { return build.pointwise(op, operands); };
+  const ValueId low = constant(range->first, DType::f64), high = constant(range->second, DType::f64);
+  ValueId fits = apply(Op::logical_and, {apply(Op::ge, {number, low}), apply(Op::le, {number, high})});
+  if (is_float(dtype)) fits = apply(Op::logical_or, {fits, apply(Op::logical_not, {apply(Op::isfinite, {number})})});
+  tape.guard_truth(fits, kMustFit);
+  return true;
 }
 
 ValueId OpCall::constant(double value, DType dtype) { return scalar(c10::Scalar(value), dtype); }

@@ -68,7 +68,10 @@ bool lower_fill(OpCall& call) {
   const DType dtype = call.result_type();
   if (call.plan.form == OpPlan::Form::functional || dtype == DType::other) return call.decline(Reason::call_no_row);
   if (call.plan.base == "zero") return call.done(call.scalar(c10::Scalar(0), dtype));
-  if (const auto s = call.scalar_arg("value")) return call.done(call.scalar(*s, dtype));
+  if (const auto s = call.scalar_arg("value")) {
+    if (!call.must_fit(*s, dtype)) return call.decline(Reason::call_attribute);
+    return call.done(call.scalar(*s, dtype));
+  }
   return call.done(call.build.cast(call.value("value"), dtype));
 }
 

@@ -40,6 +40,7 @@ bool lower_full(OpCall& call) {
   attrs.sizes = asked_sizes(call);
   attrs.dtype = dtype;
   const auto given = call.scalar_arg(base == "scalar_tensor" ? "s" : "fill_value");
+  if (given && !call.must_fit(*given, dtype)) return call.decline(Reason::call_attribute);
   if (given && given->isSymFloat()) {
     const ValueId v = call.scalar(*given, dtype);
     Attrs shape;

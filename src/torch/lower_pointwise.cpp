@@ -1,6 +1,6 @@
 // Pointwise ops. The result dtype is ATen's own; what a lowering decides is the dtype in which the op computes: torch's promotion
 // of its arguments, where a number or a 0-d tensor does not widen a tensor of its category. A number meets a half-precision
-// tensor unrounded, in f32, as in ATen.
+// tensor unrounded, in f32, as in ATen, but where ATen rounds it first (rounds_numbers).
 #include <ATen/native/TypeProperties.h>
 
 #include <algorithm>
@@ -45,6 +45,13 @@ class Operands {
     return std::any_of(list_.begin(), list_.end(), [](const Operand& o) { return static_cast<bool>(o.value); });
   }
   std::vector<Operand>& list() { return list_; }
+  // All computed in the dtype of the result, for operators whose number is no operand of ours any more.
+  void in_result_type() {
+    const DType result = call_.result_type();
+    for (Operand& o : list_)
+      if (o.value && call_.type(o.value).dtype != result) o.value = call_.build.cast(o.value, result);
+    state_ = at::native::update_result_type_state(call_.reals[0], {});
+  }
 
  private:
   static c10::Scalar plain(const c10::Scalar& s) {
@@ -114,19 +121,23 @@ DType rule_type(const OpCall& call, Op op, const std::vector<ValueId>& values) {
   }
 }
 
+// ATen's kernels of these take a number, or a 0-d tensor of another type, in the dtype of the result.
+bool rounds_numbers(Op op) { return op == Op::add || op == Op::sub || op == Op::pow; }
+
 // Numbers become 0-d constants of the dtype the op computes in; a tensor that would promote the computation beyond it is cast.
 std::vector<ValueId> in_common(OpCall& call, Op op, std::vector<Operand>& operands, DType common) {
   DType compute = compute_type(common);
   if (info(op).rule == TypeRule::promote_float && !is_float(common)) compute = compute_type(call.result_type());
+  const DType of_numbers = rounds_numbers(op) && is_float(common) ? common : compute;
   std::vector<ValueId> values;
   for (Operand& o : operands) {
     if (o.scalar) {
-      values.push_back(call.scalar(*o.scalar, compute));
+      values.push_back(call.scalar(*o.scalar, of_numbers));
       continue;
     }
     const DType own = call.type(o.value).dtype;
     const bool fits = compute_type(promote(own, common)) == compute_type(common) && (compute == compute_type(common) || own == compute);
-    values.push_back(fits ? o.value : call.build.cast(o.value, compute));
+    values.push_back(fits ? o.value : call.build.cast(o.value, call.rank(o.value) == 0 ? of_numbers : compute));
   }
   // All operands narrower than the common dtype (an i32 tensor with a float number): the number's constant widens them.
   return values;
@@ -183,7 +194,7 @@ bool take_alpha(const OpCall& call, Attrs& attrs) {
   if (alpha.isSymbolic() || alpha.isComplex()) return false;
   if (alpha.equal(1)) return true;
   const DType result = call.result_type();
-  if (result == DType::f16 || result == DType::bf16 || result == DType::b8) return false;
+  if (is_half(result) || result == DType::b8) return false;
   attrs.value2 = alpha.isFloatingPoint() ? real_number(alpha.toDouble()) : integer_number(alpha.toLong());
   return true;
 }
@@ -226,23 +237,48 @@ bool lower_div(OpCall& call) {
 
 bool lower_compare(OpCall& call) { return lower_pointwise(call, *op_from_name(call.plan.base)); }
 
+namespace {
+
+// An exponent that differs between calls goes the way that eager takes for what it turns out to be.
+bool lower_pow_varying(OpCall& call, const c10::Scalar& exponent) {
+  const DType result = call.result_type(), wide = compute_type(result);
+  if (result != wide && !call.must_fit(exponent, result)) return call.decline(Reason::call_attribute);
+  const ValueId own = call.value("self"), x = call.build.cast(own, wide), p = call.scalar(exponent, result);
+  const auto apply = [&](Op op, std::vector<ValueId> operands) { return call.build.pointwise(op, operands); };
+  const ValueId square = apply(Op::mul, {x, x});
+  const std::pair<double, ValueId> ways[] = {{0.5, apply(Op::sqrt, {x})}, {-0.5, apply(Op::rsqrt, {x})}, {2, square},
+                                             {3, apply(Op::mul, {square, x})}, {-1, apply(Op::reciprocal, {x})},
+                                             {-2, apply(Op::reciprocal, {square})}};
+  ValueId found = apply(Op::pow, {x, p});
+  for (const auto& [value, way] : ways) found = apply(Op::where, {apply(Op::eq, {p, call.constant(value, result)}), way, found});
+  if (layout_is_open(call, {own})) return call.decline(Reason::call_layout);
+  Attrs attrs;
+  attrs.dtype = result;
+  return call.done(call.build.pointwise(Op::cast, std::vector<ValueId>{found}, std::move(attrs)));
+}
+
+}  // namespace
+
 // ATen computes the common exponents by other means than pow(), and so do we: the same bits.
 bool lower_pow(OpCall& call) {
   const auto exponent = call.scalar_arg("exponent");
   Operands base(call);
-  if (exponent && !exponent->isSymbolic() && call.value("self") && is_float(call.result_type()) && base.add("self")) {
+  if (!is_float(call.result_type())) return call.decline(Reason::call_dtype);
+  const bool known = exponent && !exponent->isSymbolic();
+  if (exponent && !known && call.value("self")) return lower_pow_varying(call, *exponent);
+  if (known && call.value("self") && base.add("self")) {
+    base.in_result_type();
     const double e = exponent->toDouble();
     if (e == 0.5) return emit(call, Op::sqrt, base);
     if (e == -0.5) return emit(call, Op::rsqrt, base);
     if (e == -1) return emit(call, Op::reciprocal, base);
     if (e == 2) return emit(call, Op::square, base);
-    if (e == 3 && is_float(call.type(base.list()[0].value).dtype)) {
+    if (e == 3) {
       const ValueId x = base.list()[0].value;
       const ValueId square = call.build.pointwise(Op::mul, std::vector<ValueId>{x, x});
       return call.done(call.build.pointwise(Op::mul, std::vector<ValueId>{square, x}));
     }
   }
-  if (!is_float(call.result_type())) return call.decline(Reason::call_dtype);
   return lower_pointwise(call, Op::pow);
 }
 
@@ -250,6 +286,8 @@ bool lower_clamp_side(OpCall& call) {
   const bool low = call.plan.base == "clamp_min";
   Operands operands(call);
   if (!operands.add("self") || !operands.add(low ? "min" : "max")) return call.decline(Reason::call_attribute);
+  const auto s = operands.list()[1].scalar;
+  if (s && !call.must_fit(*s, operands.common())) return call.decline(Reason::call_attribute);
   return emit(call, low ? Op::clamp_min : Op::clamp_max, operands);
 }
 
@@ -268,6 +306,8 @@ bool lower_clamp(OpCall& call) {
     if (last && rule_type(call, op, pair) != call.result_type()) attrs.dtype = call.result_type();
     v = call.build.pointwise(op, pair, std::move(attrs));
   };
+  for (const Operand& o : operands.list())
+    if (o.scalar && !call.must_fit(*o.scalar, common)) return call.decline(Reason::call_attribute);
   if (low) side(Op::clamp_min, values[1], !high);
   if (high) side(Op::clamp_max, values.back(), true);
   return call.done(v);
@@ -281,7 +321,10 @@ bool lower_where(OpCall& call) {
   if (common == DType::other || result != common) return call.decline(Reason::call_dtype);
   // A selected value is not computed with: the sides are cast to the result's dtype itself.
   std::vector<ValueId> values{call.value("condition")};
-  for (Operand& o : sides.list()) values.push_back(o.scalar ? call.scalar(*o.scalar, result) : call.build.cast(o.value, result));
+  for (Operand& o : sides.list()) {
+    if (o.scalar && !is_half(result) && !call.must_fit(*o.scalar, result)) return call.decline(Reason::call_attribute);
+    values.push_back(o.scalar ? call.scalar(*o.scalar, result) : call.build.cast(o.value, result));
+  }
   return call.done(call.build.pointwise(Op::where, values));
 }
 
@@ -291,6 +334,7 @@ bool lower_masked_fill(OpCall& call) {
   if (!x || !mask || dtype == DType::other || call.type(mask).dtype != DType::b8) return call.decline(Reason::call_dtype);
   ValueId value;
   if (const auto s = call.scalar_arg("value")) {
+    if (!call.must_fit(*s, dtype)) return call.decline(Reason::call_attribute);
     value = call.scalar(*s, dtype);
   } else {
     value = call.build.cast(call.value("value"), dtype);
@@ -362,6 +406,8 @@ bool lower_addc(OpCall& call) {
 bool lower_lerp(OpCall& call) {
   Operands operands(call);
   if (!operands.add("self") || !operands.add("end") || !operands.add("weight")) return call.decline(Reason::call_attribute);
+  const auto s = operands.list()[2].scalar;
+  if (s && !call.must_fit(*s, compute_type(operands.common()))) return call.decline(Reason::call_attribute);
   return emit(call, Op::lerp, operands);
 }
 

@@ -1,6 +1,8 @@
 // Reductions and the composites that reduce: sum, mean, max, var, norms, softmax, normalisations.
 #include "torch/lower_families.h"
 
+#include <cmath>
+
 namespace escapement {
 
 namespace {
@@ -112,7 +114,9 @@ bool lower_var_mean(OpCall& call) {
   Attrs with = attrs;
   with.correction = *correction;
   call.done(call.build.composite(call.plan.base == "var_mean" ? Op::var : Op::std, one(v), std::move(with)));
-  return call.done(call.build.composite(Op::mean, one(v), std::move(attrs)));
+  const DType dtype = call.type(v).dtype;   // the mean is a by-product of the variance, and as wide
+  const ValueId wide = dtype == DType::f16 ? v : call.build.cast(v, DType::f64);
+  return call.done(call.build.cast(call.build.composite(Op::mean, one(wide), std::move(attrs)), dtype));
 }
 
 bool lower_norm(OpCall& call) {
@@ -128,6 +132,13 @@ bool lower_norm(OpCall& call) {
   Attrs attrs = reduce_attrs(call, v);
   attrs.value.kind = Number::Kind::real;
   attrs.value.real = p;
+  // An extreme of nothing is eager's error, in eager's words: another recording, which raises it.
+  if (p < 0 || std::isinf(p)) {
+    std::vector<Dim> sizes;
+    for (const int32_t axis : attrs.axes) sizes.push_back(call.type(v).sizes[static_cast<size_t>(axis)]);
+    call.tape.guard_relation(Guard::Kind::less, call.table().constant(0), call.table().product(sizes), true,
+                             "a norm of this order needs elements");
+  }
   return call.done(call.build.composite(Op::norm, one(v), std::move(attrs)));
 }
 
@@ -280,10 +291,15 @@ bool lower_glu(OpCall& call) {
   return call.done(call.build.composite(Op::glu, one(v), std::move(attrs)));
 }
 
-// Outside training the op returns its argument; in training it draws random numbers.
+// Outside training the op returns its argument; in training it draws random numbers, but for a tensor without elements.
 bool lower_dropout(OpCall& call) {
-  if (call.reals.size() == 1 && call.reals[0].is_same(call.real("input"))) return call.done(call.value("input"));
-  return call.decline(Reason::call_random);
+  const ValueId input = call.value("input");
+  if (call.reals.size() != 1 || !call.reals[0].is_same(call.real("input"))) return call.decline(Reason::call_random);
+  if (call.flag("train") && call.number("p") != 0) {
+    const Dim count = call.table().product(call.type(input).sizes);
+    call.tape.guard_relation(Guard::Kind::equal, count, call.table().constant(0), true, "dropout of nothing draws nothing");
+  }
+  return call.done(input);
 }
 
 }  // namespace escapement

@@ -4,6 +4,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/as_strided.h>
+#include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "jit/run/plan_compiler.h"
 #include "support/error.h"
 #include "support/events.h"
+#include "support/float_mode.h"
 #include "support/options.h"
 #include "torch/calls.h"
 #include "torch/parallel.h"
@@ -44,6 +46,7 @@ class LibraryMode {
 struct Program::Impl {
   std::shared_ptr<const Compiled> compiled;
   std::vector<c10::IValue> host_objects;
+  std::optional<bool> inference;
   EntryChecks entry;
   Executable executable;
   std::vector<TensorRecipe> tensors;
@@ -124,7 +127,7 @@ int64_t output_bytes(const TensorRecipe& recipe, std::span<const int64_t> table)
 // --- preparing
 
 Program::Impl::Impl(std::shared_ptr<const Compiled> given, Recording&& recording, ProgramOptions options)
-    : compiled(std::move(given)), host_objects(std::move(recording.host_objects)),
+    : compiled(std::move(given)), host_objects(std::move(recording.host_objects)), inference(recording.inference),
       entry(compiled->plan, std::move(recording.captured), options.drop_guard),
       executable(compiled->plan, compiled->code, torch_parallel_host(), options.threads, options.hot_launches) {
   const auto entry_relations = static_cast<uint32_t>(entry.relations().size());
@@ -261,6 +264,8 @@ void Program::Impl::Call::deliver(std::vector<c10::IValue>& outputs) {
 
 Program::Outcome Program::Impl::Call::run(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs,
                                           std::span<const at::Tensor> offers) {
+  std::optional<c10::InferenceMode> mode;
+  if (program_.inference) [[unlikely]] mode.emplace(*program_.inference);
   bind(arguments);
   tensors_.offer(offers, program_.output_of_buffer);
   const RunResult result = execute();
@@ -280,7 +285,10 @@ Program::Program(std::shared_ptr<const Compiled> compiled, Recording&& recording
               {default_options().pack_weights, static_cast<int>(default_options().threads),
                static_cast<uint32_t>(default_options().drop_guard), default_options().hot_launches}) {}
 Program::Program(std::shared_ptr<const Compiled> compiled, Recording&& recording, ProgramOptions options)
-    : impl_(std::make_unique<Impl>(std::move(compiled), std::move(recording), options)) {}
+    : impl_([&] {
+        const FloatModeGuard plain(kPlainFloatMode);  // of the constants that kernels are given
+        return std::make_unique<Impl>(std::move(compiled), std::move(recording), options);
+      }()) {}
 Program::~Program() = default;
 Program::Program(Program&&) noexcept = default;
 Program& Program::operator=(Program&&) noexcept = default;
@@ -299,6 +307,7 @@ Miss Program::explain_miss(std::span<const Argument> arguments) const { return i
 const std::shared_ptr<const Compiled>& Program::compiled() const { return impl_->compiled; }
 std::span<const at::Tensor> Program::captured() const { return impl_->entry.captured(); }
 const std::vector<c10::IValue>& Program::host_objects() const { return impl_->host_objects; }
+std::optional<bool> Program::inference() const { return impl_->inference; }
 
 Program::Memory Program::measure(std::span<const Argument> arguments) const {
   std::vector<int64_t> symbols(impl_->executable.shapes().symbol_count());

@@ -6,6 +6,7 @@
 #include <ATen/core/ivalue.h>
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -63,6 +64,7 @@ class ESCAPEMENT_API Program {
   const std::shared_ptr<const Compiled>& compiled() const;
   std::span<const at::Tensor> captured() const;      // tensors of the program that are no arguments
   const std::vector<c10::IValue>& host_objects() const;
+  std::optional<bool> inference() const;   // the mode that it runs in, if not its caller's
   std::vector<std::string> relations() const;  // what the entry checks ask, one line each, in order
   std::string describe_calls() const;   // one line per library call: prepared form, out= or not, packed or not
 

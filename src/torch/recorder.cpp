@@ -1,6 +1,7 @@
 // See recorder.h.
 #include "torch/recorder.h"
 
+#include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
@@ -106,8 +107,10 @@ void Recorder::opaque_input(std::string name) {
 
 void Recorder::set_location_hook(std::function<int()> hook) { state_->tape->location_hook = std::move(hook); }
 
-void Recorder::enter() {
+void Recorder::enter(std::span<const at::Generator> known) {
   if (state_->entered) return;
+  state_->tape->recording.ground = Ground::now();
+  state_->tape->world = std::make_shared<WorldWatch>(known);
   state_->tape->thread = std::this_thread::get_id();
   state_->outer = current_tape_ptr();
   state_->included_before = c10::impl::tls_is_dispatch_key_included(kRecorderKey);
@@ -179,9 +182,32 @@ void drop_implied_guards(Trace& trace) {
   });
 }
 
+// Whether the recording left the world as it found it, but for the draws that are recorded.
+void check_world(Tape& tape) {
+  if (!tape.world) return;
+  if (const std::string changed = tape.world->at_end(); !changed.empty()) tape.refuse(Reason::state_changed, changed);
+}
+
+// Results of a program that switches inference mode by itself are made in the mode that it had on, if that is one for all of them.
+void note_inference(Tape& tape, const std::vector<c10::IValue>& outputs) {
+  const bool outside = c10::InferenceMode::is_enabled();
+  std::optional<bool> inside;
+  for (const c10::IValue& v : outputs) {
+    if (!v.isTensor() || !v.toTensor().defined()) continue;
+    const Wrapper* const w = Wrapper::of(v.toTensor());
+    if (!w || !w->value() || !tape.trace()[tape.trace().type(w->value()).root].definition) continue;
+    const bool made = w->inner().is_inference();
+    if (inside.value_or(made) != made) return tape.refuse(Reason::state_changed, "only some of the results are made in inference mode");
+    inside = made;
+  }
+  if (inside && *inside != outside) tape.recording.inference = inside;
+}
+
 void note_outputs(Tape& tape, const std::vector<c10::IValue>& outputs) {
   hand_over_requests(tape, outputs);
   if (tape.live()) tape.lent.take_in(tape);
+  if (tape.live()) check_world(tape);
+  if (tape.live()) note_inference(tape, outputs);
   for (const c10::IValue& v : outputs) {
     if (!tape.live()) return;
     Output out = output_of(tape, v);

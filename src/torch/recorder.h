@@ -11,10 +11,12 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "support/size_spec.h"
+#include "torch/world.h"
 #include "trace/trace.h"
 
 namespace escapement {
@@ -29,6 +31,9 @@ struct Recording {
   std::string refused_detail;
   bool learned = false;                     // refused, but the next recording will do better
   size_t ops = 0;                           // ATen calls seen
+  Ground ground;                            // the world it was made in (world.h)
+  std::optional<bool> inference;            // the program itself switches inference mode: its results are made with it on, or off
+  std::vector<at::Generator> unknown_generators;  // refused because of these; a recording that knows them may do better
   std::vector<std::string> specialised;     // "s0 == 128: exact value read at model.py:7": one line per pinned value
 };
 
@@ -53,7 +58,8 @@ class Recorder {
 
   // --- the run
   void set_location_hook(std::function<int()> hook);                       // number of the user's line, per op; -1 = unknown
-  void enter();                                                            // from here on this thread's ATen calls are recorded
+  // From here on this thread's ATen calls are recorded. `known`: generators that the program may draw from besides torch's own.
+  void enter(std::span<const at::Generator> known = {});
   void leave();
 
   // --- after the run. `outputs`: tensors (wrappers or real), SymInt/int, bool, None; returns the real results in place.

@@ -221,7 +221,9 @@ class OneOp {
 
   void run() {
     unharmed(tape_, [&] { note_sizes(); });
+    note_world();
     run_real(op_, stack_, count_);
+    if (tape_.world) call_.draws = tape_.world->after();
     first_result_ = stack_.size() - plan_.schema->returns().size();
     if (gradients_are_wanted()) note_gradients();
     if (!tape_.live()) return;
@@ -260,6 +262,14 @@ class OneOp {
     return false;
   }
 
+  void note_world() {
+    if (!tape_.world) return;
+    const std::string changed = tape_.world->before(args_);
+    if (changed.empty()) return;
+    tape_.refuse(Reason::state_changed, changed);
+    tape_.recording.unknown_generators = tape_.world->unknown();
+  }
+
   // Sizes of written arguments, to see whether the op changed them.
   void note_sizes() {
     if (plan_.writes.empty() || !tape_.live()) return;
@@ -277,7 +287,7 @@ class OneOp {
 
   // A functional op that returned an argument itself did nothing; unless it might copy at other sizes.
   bool returns_argument() {
-    if (plan_.lower || !plan_.writes.empty() || call_.reals.size() != 1 || plan_.random) return false;
+    if (plan_.lower || !plan_.writes.empty() || call_.reals.size() != 1 || plan_.random || call_.draws) return false;
     return argument_index(call_.reals[0]).has_value();
   }
 
@@ -303,7 +313,7 @@ class OneOp {
   }
 
   bool lowered(const Mark& m) {
-    if (!plan_.lower) return false;
+    if (!plan_.lower || call_.draws) return false;  // no row of ours draws random numbers
     if (has_many_dims()) return call_.decline(Reason::call_rank);
     if (plan_.form != OpPlan::Form::functional && !plan_.metadata && may_overlap(call_)) return call_.decline(Reason::call_overlap);
     call_.why = Reason::call_attribute;

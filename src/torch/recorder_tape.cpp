@@ -339,17 +339,29 @@ void Tape::guard_float_value(ValueId value, double seen) {
   } else {
     Number number;
     number.kind = Number::Kind::real;
-    number.real = seen;
+    const auto equals = [&](ValueId v, double wanted) {
+      number.real = wanted;
+      return builder.pointwise(Op::eq, std::vector<ValueId>{v, scalar(number, DType::f64)});
+    };
     const ValueId wide = builder.cast(value, DType::f64);
-    same = builder.pointwise(Op::eq, std::vector<ValueId>{wide, scalar(number, DType::f64)});
+    same = equals(wide, seen);
+    if (seen == 0) {  // which of the two zeros it is shows in its reciprocal
+      const ValueId side = equals(builder.pointwise(Op::reciprocal, std::vector<ValueId>{wide}), 1 / seen);
+      same = builder.pointwise(Op::logical_and, std::vector<ValueId>{same, side});
+    }
   }
+  recording.specialised.push_back("a floating-point value read by the host");
+  guard_truth(same, "a floating-point value read by the host");
+}
+
+void Tape::guard_truth(ValueId truth, const char* because) {
+  if (!live()) return;
   Source source;
   source.kind = Source::Kind::item;
-  source.value = same;
-  const Dim truth = born(source, 1);
-  dims().assume_range(truth, {0, 1});
-  recording.specialised.push_back("a floating-point value read by the host");
-  guard_relation(Guard::Kind::equal, truth, dims().constant(1), true, "a floating-point value read by the host");
+  source.value = truth;
+  const Dim number = born(source, 1);
+  dims().assume_range(number, {0, 1});
+  guard_relation(Guard::Kind::equal, number, dims().constant(1), true, because);
 }
 
 Location Tape::here() {

@@ -35,6 +35,7 @@ struct Tape : std::enable_shared_from_this<Tape> {
   bool closed = false;                      // the trace has been moved out
   std::thread::id thread = std::this_thread::get_id();
   std::function<int()> location_hook;
+  std::shared_ptr<WorldWatch> world;        // null where operators are handed to the recorder one by one (replay mode)
 
   Trace& trace() { return recording.trace; }
   DimTable& dims() { return recording.trace.dims; }
@@ -76,6 +77,7 @@ struct Tape : std::enable_shared_from_this<Tape> {
   // The value of a 0-d integer or boolean as an integer symbol, read at this point of the program.
   Dim item(ValueId value, int64_t hint);
   void guard_float_value(ValueId value, double seen);   // a float the host looked at
+  void guard_truth(ValueId truth, const char* because);  // a 0-d boolean that holds
 
   Location here();                          // asks the hook
 

@@ -25,6 +25,7 @@ namespace escapement {
 
 // A version that has been chosen so often will be chosen again: its guards get machine code.
 constexpr int64_t kHotHits = 64;
+constexpr size_t kGenerators = 8;   // that a region watches besides torch's own
 
 // Background compiles of one region: waited for when the region dies.
 struct Region::Build {
@@ -218,9 +219,10 @@ Region::Answer Region::missed(const Values& arguments, Values& outputs, const Ve
   if (what == OnMiss::run_eagerly) return run_eagerly(arguments, outputs, Reason::serve_only);
   Reason refused = Reason::not_ready;
   if (auto turn = take_turn(arguments, seen, refused)) return record(arguments, outputs, std::move(turn));
-  // Where the host's own memory is read at each call, replay mode reads it in time.
-  const bool spent = refused == Reason::too_many_recordings || refused == Reason::budget_used || refused == Reason::made_unseen;
-  if (spent && recordings_of_a_form_) return go_on_replaying(arguments, outputs, refused);
+  // Where the host's own memory is read at each call, replay mode reads it in time; what it changes of torch's state, it changes.
+  const bool replayable = refused == Reason::too_many_recordings || refused == Reason::budget_used || refused == Reason::made_unseen ||
+                          refused == Reason::state_changed;
+  if (replayable && recordings_of_a_form_) return go_on_replaying(arguments, outputs, refused);
   return run_eagerly(arguments, outputs, refused);
 }
 
@@ -273,8 +275,9 @@ void Region::refuse(const Values& arguments) const {
 
 Region::Found Region::run_version(std::span<const Argument> arguments, Values& outputs, std::span<const at::Tensor> offers) {
   const Versions* const versions = versions_.load(std::memory_order_acquire);
+  const Ground ground = Ground::now();
   for (const auto& version : *versions) {
-    if (!version->program.fits(arguments) || !pinned_hold(version->pinned, arguments)) continue;
+    if (version->ground != ground || !version->program.fits(arguments) || !pinned_hold(version->pinned, arguments)) continue;
     if (wants_tape(version->program.captured())) return Found::gradient;
     const Program::Outcome outcome = version->program.run(arguments, outputs, offers);
     if (outcome == Program::Outcome::done) {
@@ -316,6 +319,7 @@ void Region::compile_guards(const Versions& versions, const Version& hot) {
 }
 
 std::string Region::why_missed(const Version& version, const Values& arguments) {
+  if (version.ground != Ground::now()) return "the call: expected torch's flags and default dtype as they were when recorded";
   const ArgumentList list(arguments);
   const Miss miss = version.program.explain_miss(list.span());
   if (miss) return describe(miss);
@@ -350,17 +354,22 @@ std::shared_ptr<Region::Turn> Region::take_turn(const Values& arguments, const V
 }
 
 // A recording that looked at no size and no value before it was refused ends so for every call of this form. One that did may go
-// another way: it gets a second chance.
+// another way: it gets a second chance. So does one that drew from generators which are known now, or one that found the world changed:
+// another thread may have done that.
 void Region::note_refusal(const std::string& form, const Recording& recording) {
   {
     const std::lock_guard lock(mutex_);
     const auto [known, fresh] = refused_.try_emplace(form, Refused{*recording.refused});
-    known->second = {*recording.refused, recording.learned || (fresh && !recording.trace.guards.empty())};
+    const bool otherwise = !recording.trace.guards.empty() || *recording.refused == Reason::state_changed;
+    known->second = {*recording.refused, recording.learned || (fresh && otherwise)};
+    for (const at::Generator& generator : recording.unknown_generators) note_generator(generator);
   }
   note_failure(*recording.refused, recording.refused_detail);
 }
 
 Region::Answer Region::record(const Values& arguments, Values& outputs, std::shared_ptr<Turn> turn) {
+  for (const c10::IValue& value : arguments)
+    if (value.isGenerator()) know(value.toGenerator());
   const auto recordable = [](const c10::IValue& value) { return !value.isTensor() || is_recordable(value.toTensor()); };
   if (!std::all_of(arguments.begin(), arguments.end(), recordable)) {
     turn.reset();
@@ -380,11 +389,12 @@ Region::Answer Region::record(const Values& arguments, Values& outputs, std::sha
     log_event("fallback", error.what());
     return run_eagerly(arguments, outputs, Reason::internal_error);
   }
+  const std::string form = form_of(arguments);   // the program may leave other modes than it found
   Recording recording = run_recorded(*recorder, given, outputs);
   const double milliseconds = milliseconds_since(start);
   turn->recorded = true;
   try {
-    keep(std::move(recording), arguments, std::move(turn), milliseconds);
+    keep(std::move(recording), form, arguments, std::move(turn), milliseconds);
   } catch (const UserError&) {
     throw;  // `strict`
   } catch (const std::exception& error) {
@@ -394,7 +404,7 @@ Region::Answer Region::record(const Values& arguments, Values& outputs, std::sha
 }
 
 // The call has been answered; what is left decides about later ones.
-void Region::keep(Recording recording, const Values& arguments, std::shared_ptr<Turn> turn, double milliseconds) {
+void Region::keep(Recording recording, const std::string& form, const Values& arguments, std::shared_ptr<Turn> turn, double milliseconds) {
   tell(Event::Kind::recorded, milliseconds, std::to_string(recording.ops) + " operators");
   count(Stat::recordings);
   count(Stat::specialisations, static_cast<int64_t>(recording.specialised.size()));
@@ -404,10 +414,25 @@ void Region::keep(Recording recording, const Values& arguments, std::shared_ptr<
   if (recording.refused == Reason::gradient) recording.trace.guards.clear();  // whichever way it goes
   if (!recording.refused && accept_) recording.refused = accept_(recording.captured);
   note_effects(recording);
-  if (recording.refused) return note_refusal(form_of(arguments), recording);
+  if (recording.refused) return note_refusal(form, recording);
   Pinned pinned = pinned_values(arguments);
   if (options_.compile == "background") start_build(std::move(recording), std::move(pinned), milliseconds, std::move(turn));
   else build(std::move(recording), std::move(pinned), milliseconds);
+}
+
+void Region::know(const at::Generator& generator) {
+  const std::lock_guard lock(mutex_);
+  note_generator(generator);
+}
+
+void Region::note_generator(const at::Generator& generator) {
+  const bool known = std::find(generators_.begin(), generators_.end(), generator) != generators_.end();
+  if (!known && generators_.size() < kGenerators) generators_.push_back(generator);
+}
+
+std::vector<at::Generator> Region::known_generators() const {
+  const std::lock_guard lock(mutex_);
+  return generators_;
 }
 
 void Region::start_build(Recording recording, Pinned pinned, double milliseconds, std::shared_ptr<Turn> turn) {
@@ -449,7 +474,7 @@ Region::Values Region::wrapped(Recorder& recorder, const Values& arguments) cons
 
 Recording Region::run_recorded(Recorder& recorder, const Values& wrapped, Values& outputs) {
   if (location_) recorder.set_location_hook(location_);
-  recorder.enter();
+  recorder.enter(known_generators());
   forward_(wrapped, outputs);  // an exception of the program's own passes through; ~Recorder restores the thread
   recorder.leave();
   hand_over_requests(*recorder.tape(), wrapped);
@@ -486,11 +511,12 @@ std::shared_ptr<const Region::Version> Region::make_version(Recording recording,
   const double milliseconds = milliseconds_since(start);
   count(Stat::compile_nanoseconds, static_cast<int64_t>(milliseconds * 1e6));
   if (checks_follow_effects(compiled->plan)) return nullptr;
+  const Ground ground = recording.ground;
   const size_t ops = recording.ops, kernels = compiled->plan.kernels.size();
   std::shared_ptr<const Trace> generic;
   if (keep_traces_) generic = std::make_shared<const Trace>(std::move(recording.trace));
   std::shared_ptr<const Version> version(new Version{Program(std::move(compiled), std::move(recording), program_options()),
-                                                     record_milliseconds, ops, std::move(pinned), std::move(generic), {}});
+                                                     record_milliseconds, ops, std::move(pinned), ground, std::move(generic), {}});
   tell(Event::Kind::compiled, milliseconds, std::to_string(kernels) + " kernels");
   return version;
 }

@@ -62,6 +62,8 @@ class ESCAPEMENT_API Region : public Body {
   // Asked after each recording, with the tensors that it found by itself: why it must not be kept, if so.
   using Accept = std::function<std::optional<Reason>(std::span<const at::Tensor> captured)>;
   void set_accept_hook(Accept accept) { accept_ = std::move(accept); }
+  // A random generator that the program may draw from, besides torch's own. Others are got to know by a recording that is refused.
+  void know(const at::Generator& generator);
   void call(const Values& arguments, Values& outputs) override { answer(arguments, outputs); }
   // The same, and how the call was answered. `offers`: see Program::run; used by versions only.
   struct Answer {
@@ -141,9 +143,11 @@ class ESCAPEMENT_API Region : public Body {
   // `seen`: the versions that the call did not fit. Null: refused says why.
   std::shared_ptr<Turn> take_turn(const Values& arguments, const Versions* seen, Reason& refused);
   Answer record(const Values& arguments, Values& outputs, std::shared_ptr<Turn> turn);
+  std::vector<at::Generator> known_generators() const;
+  void note_generator(const at::Generator& generator);  // under the lock
   Values wrapped(Recorder& recorder, const Values& arguments) const;
   Recording run_recorded(Recorder& recorder, const Values& wrapped, Values& outputs);
-  void keep(Recording recording, const Values& arguments, std::shared_ptr<Turn> turn, double milliseconds);
+  void keep(Recording recording, const std::string& form, const Values& arguments, std::shared_ptr<Turn> turn, double milliseconds);
   void start_build(Recording recording, Pinned pinned, double milliseconds, std::shared_ptr<Turn> turn);
   void note_effects(const Recording& recording);
   void build(Recording recording, Pinned pinned, double record_milliseconds);
@@ -173,6 +177,7 @@ class ESCAPEMENT_API Region : public Body {
   std::vector<std::unique_ptr<const Versions>> all_versions_;  // a list that is being walked stays; there are few
   std::map<Reason, int64_t> fallbacks_;
   std::map<std::string, Refused> refused_;            // by form_of the call
+  std::vector<at::Generator> generators_;             // that recordings drew from
   std::map<std::string, int> spent_;                  // recordings by form, if they are limited
   std::unique_ptr<ReplayRegion> replay_;              // from the first call beyond the limits
   std::vector<std::string> misses_;

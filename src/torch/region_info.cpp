@@ -160,7 +160,7 @@ BodyEffects effects_of(const Trace& trace) {
     if (input.value) outside.insert(trace.type(input.value).storage.index);
   BodyEffects found{false, false};
   for (const Instr& instr : trace.instrs) {
-    found.other |= instr.effect && (instr.writes.empty() || instr.why == Reason::call_random);
+    found.other |= acts_outside(instr);
     for (const uint32_t operand : instr.writes) found.writes_arguments |= outside.contains(trace.type(instr.operands[operand]).storage.index);
   }
   return found;

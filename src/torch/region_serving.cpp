@@ -11,7 +11,7 @@ std::vector<Region::Kept> Region::kept() const {
   const Versions* const versions = versions_.load(std::memory_order_acquire);
   std::vector<Kept> found;
   for (const auto& version : *versions) {
-    if (!version->generic || !version->pinned.empty() || !version->program.host_objects().empty()) continue;
+    if (!version->generic || !version->pinned.empty() || !version->program.host_objects().empty() || version->program.inference()) continue;
     const auto captured = version->program.captured();
     found.push_back({version->generic, version->program.compiled(), {captured.begin(), captured.end()}});
   }
@@ -32,11 +32,13 @@ void Region::take_over(const Region& other, const std::function<at::Tensor(const
     Recording recording;
     for (const at::Tensor& tensor : old->program.captured()) recording.captured.push_back(replaced(tensor));
     recording.host_objects = old->program.host_objects();
+    recording.inference = old->program.inference();
     std::shared_ptr<const Version> version(
         new Version{Program(old->program.compiled(), std::move(recording), program_options()),
                     old->record_milliseconds,
                     old->ops,
                     old->pinned,
+                    old->ground,
                     old->generic,
                     {}});
     version->hits.store(old->hits.load());
@@ -66,8 +68,9 @@ void Region::make_all_code() const {
 Region::Fit Region::fit(const Values& arguments) const {
   const Versions* const versions = versions_.load(std::memory_order_acquire);
   const ArgumentList list(arguments);
+  const Ground ground = Ground::now();
   for (const auto& version : *versions) {
-    if (version->program.fits(list.span()) && pinned_hold(version->pinned, list.span()))
+    if (version->ground == ground && version->program.fits(list.span()) && pinned_hold(version->pinned, list.span()))
       return {true, "", version->program.measure(list.span())};
   }
   return {false, versions->empty() ? "nothing has been recorded" : why_missed(*versions->back(), arguments), {}};

@@ -2,6 +2,7 @@
 #include "torch/symnode.h"
 
 #include <cmath>
+#include <stdexcept>
 
 #include "support/error.h"
 
@@ -219,6 +220,18 @@ c10::SymNode Node::le(const c10::SymNode& o) { return compare(Guard::Kind::less_
 c10::SymNode Node::gt(const c10::SymNode& o) { return compare(Guard::Kind::less, o, clone()); }
 c10::SymNode Node::ge(const c10::SymNode& o) { return compare(Guard::Kind::less_equal, o, clone()); }
 
+namespace {
+
+// As Python has it. Its integers have no end and ours do: then the program cannot be recorded.
+int64_t whole(double value) {
+  if (std::isnan(value)) throw std::domain_error("cannot convert float NaN to integer");
+  if (std::isinf(value)) throw std::overflow_error("cannot convert float infinity to integer");
+  if (!(std::abs(value) < 0x1p63)) throw std::overflow_error("an integer of more than 64 bits");
+  return static_cast<int64_t>(value);
+}
+
+}  // namespace
+
 // floor(a / b) of integers is a floordiv; any other float is looked at.
 c10::SymNode Node::floor() {
   if (kind_ != Kind::real) return clone();
@@ -228,7 +241,7 @@ c10::SymNode Node::floor() {
     const auto a = integral(tape_->dims(), *e.a), b = integral(tape_->dims(), *e.b);
     if (a && b) return integer(tape_, tape_->dims().floordiv(*a, *b), static_cast<int64_t>(std::floor(e.hint)));
   }
-  return wrap_int(static_cast<int64_t>(std::floor(guard_float("", 0))));
+  return wrap_int(whole(std::floor(guard_float("", 0))));
 }
 
 c10::SymNode Node::ceil() {
@@ -240,13 +253,13 @@ c10::SymNode Node::ceil() {
     const auto a = integral(dims, *e.a), b = integral(dims, *e.b);
     if (a && b) return integer(tape_, dims.neg(dims.floordiv(dims.neg(*a), *b)), static_cast<int64_t>(std::ceil(e.hint)));
   }
-  return wrap_int(static_cast<int64_t>(std::ceil(guard_float("", 0))));
+  return wrap_int(whole(std::ceil(guard_float("", 0))));
 }
 
 c10::SymNode Node::trunc() {
   if (kind_ != Kind::real) return clone();
   if (tape_->live() && never_negative(tape_->dims(), *float_)) return floor();
-  return wrap_int(static_cast<int64_t>(std::trunc(guard_float("", 0))));
+  return wrap_int(whole(std::trunc(guard_float("", 0))));
 }
 
 c10::SymNode Node::sym_sqrt() { return real(tape_, float_binary(FKind::sqrt, as_float(), nullptr)); }

@@ -75,9 +75,13 @@ class Expansion {
   // --- rows
   ValueId mean_of(ValueId x, const Axes& axes, bool keepdim);
   ValueId variance(ValueId x, const Axes& axes, bool keepdim, int64_t correction);
-  ValueId var() { return variance(operand(0), reduced_axes(), attrs_.keepdim, attrs_.correction); }
+  // In double for the types whose squares can leave float's range, as eager has it: only the result is rounded.
+  ValueId var() {
+    const ValueId x = b_.cast(operands_[0], type_.dtype == DType::f16 ? DType::f32 : DType::f64);
+    return variance(x, reduced_axes(), attrs_.keepdim, attrs_.correction);
+  }
   ValueId norm();
-  ValueId general_norm(double p);
+  ValueId sum_norm(double p);
   ValueId softmax();
   ValueId log_softmax();
   ValueId softmax_backward();
@@ -170,9 +174,17 @@ ValueId Expansion::variance(ValueId x, const Axes& axes, bool keepdim, int64_t c
   return apply(Op::div, reduce(Op::sum, squares, axes, keepdim), symbolic(left));
 }
 
-ValueId Expansion::general_norm(double p) {
-  ValueId powers = apply(Op::pow, apply(Op::abs, {operand(0)}), real(p));
-  return apply(Op::pow, reduce(Op::sum, powers, reduced_axes(), attrs_.keepdim), real(1 / p));
+// The norm of one element is its absolute value, also where its power would leave the type's range.
+ValueId Expansion::sum_norm(double p) {
+  ValueId x = operand(0), size = apply(Op::abs, {x});
+  Attrs count;
+  count.value = element_count(x, reduced_axes());
+  count.dtype = DType::i64;
+  const ValueId alone = apply(Op::eq, b_.create(Op::full, count), integer(1));
+  const auto unless_alone = [&](ValueId one, ValueId many) { return apply(Op::where, {alone, one, many}); };
+  ValueId powers = unless_alone(size, p == 2 ? square(x) : apply(Op::pow, size, real(p)));
+  ValueId total = reduce(Op::sum, powers, reduced_axes(), attrs_.keepdim);
+  return unless_alone(total, p == 2 ? apply(Op::sqrt, {total}) : apply(Op::pow, total, real(1 / p)));
 }
 
 ValueId Expansion::norm() {
@@ -182,9 +194,8 @@ ValueId Expansion::norm() {
   auto over = [&](Op op, ValueId a) { return reduce(op, a, reduced_axes(), attrs_.keepdim); };
   if (power == 0) return over(Op::sum, b_.cast(apply(Op::ne, x, integer(0)), compute_));
   if (power == 1) return over(Op::sum, apply(Op::abs, {x}));
-  if (power == 2) return apply(Op::sqrt, {over(Op::sum, square(x))});
   if (std::isinf(power)) return over(power > 0 ? Op::amax : Op::amin, apply(Op::abs, {x}));
-  return general_norm(power);
+  return sum_norm(power);
 }
 
 // --- softmax and its kin

@@ -9,6 +9,7 @@
 #include "torch/python/region_type.h"
 #include "torch/python/replay_type.h"
 #include "torch/python/symnode_python.h"
+#include "torch/world.h"
 
 namespace nb = nanobind;
 
@@ -47,6 +48,9 @@ NB_MODULE(_C, m) {
       !escapement::add_replay_type(m.ptr()))
     throw nb::python_error();
   escapement::add_exported_type(m);
+  nb::class_<escapement::World>(m, "World", "Torch's own state, as it was when this was made.")
+      .def(nb::init<>())
+      .def("changed", &escapement::World::changed, "What of it is otherwise now; empty if nothing is.");
   static PyMethodDef flow_method{"flow", escapement::flow, METH_VARARGS, "A higher-order operator; see flow.h."};
   m.attr("flow") = nb::steal(PyCFunction_New(&flow_method, m.ptr()));
   m.def("option_table", &option_table, "Rows (name, type, default, choices, doc) of the option table.");

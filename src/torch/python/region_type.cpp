@@ -7,6 +7,7 @@
 #include "torch/python/region_type.h"
 
 #include <structmember.h>
+#include <torch/csrc/Generator.h>
 
 #include <utility>
 
@@ -230,7 +231,14 @@ PyObject* replay_after_budget(PyObject* object, PyObject*) {
   Py_RETURN_NONE;
 }
 
+PyObject* know_generator(PyObject* object, PyObject* generator) {
+  if (!THPGenerator_Check(generator)) return PyErr_Format(PyExc_TypeError, "a torch.Generator is wanted");
+  reinterpret_cast<RegionObject*>(object)->region->know(reinterpret_cast<THPGenerator*>(generator)->cdata);
+  Py_RETURN_NONE;
+}
+
 PyMethodDef kMethods[] = {
+    {"know_generator", know_generator, METH_O, "know_generator(generator): the program may draw from it."},
     {"replay_after_budget", replay_after_budget, METH_NOARGS, "Calls past the recording limit go on in replay mode."},
     {"info", region_info, METH_NOARGS, "What was compiled, as a dict: versions, kernels, calls, guards, symbols, timings."},
     {"set_locator", set_locator, METH_O, "locator() -> number of the line being run; locator.text(number) -> 'file:line'."},

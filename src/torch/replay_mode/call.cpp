@@ -84,6 +84,7 @@ bool ReplayCall::adopt_state() {
   included_ = tls.included_.raw_repr() & ~kOwn;
   excluded_ = tls.excluded_.raw_repr() | c10::autocast_dispatch_keyset.raw_repr();
   dtype_ = c10::get_default_dtype();
+  float_mode_ = float_mode();
   root_ = cursor_ = tree_.root(included_, excluded_, dtype_);
   return true;
 }

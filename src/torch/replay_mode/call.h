@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/float_mode.h"
 #include "torch/recorder_fallback.h"
 #include "torch/replay_mode/pending.h"
 #include "torch/replay_mode/segment_recorder.h"
@@ -52,7 +53,7 @@ class ReplayCall final : public OpListener {
   bool same_state(c10::impl::LocalDispatchKeySet tls) const {
     return (tls.included_.raw_repr() & ~kOwn) == included_ &&
            (tls.excluded_.raw_repr() | c10::autocast_dispatch_keyset.raw_repr()) == excluded_ &&
-           c10::get_default_dtype() == dtype_;
+           c10::get_default_dtype() == dtype_ && float_mode() == float_mode_;
   }
   bool may_match() const {
     const auto tls = c10::impl::tls_local_dispatch_key_set();
@@ -107,6 +108,7 @@ class ReplayCall final : public OpListener {
   StreamNode* shadow_ = nullptr;         // recording: the like place of a branch beside this one
   uint64_t included_ = 0, excluded_ = 0;
   caffe2::TypeMeta dtype_;               // the default one
+  FloatMode float_mode_ = 0;             // in which what is pending was called
   Pending pending_;
   std::unique_ptr<SegmentRecorder> recorder_;
   std::vector<at::Tensor> letting_go_;   // once the flag is down

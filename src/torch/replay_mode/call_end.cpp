@@ -138,6 +138,7 @@ void ReplayCall::flush() {
   const c10::impl::ExcludeDispatchKeyGuard unseen(kRecorderKey);   // views of arguments are made by ATen
   if (recorder_) return finish_recording();
   if (segment_.empty()) return;
+  const FloatModeGuard as_called(float_mode_);   // an operator is deferred, what it means is not
   const Slots held = live();
   count(Stat::matched_operators, static_cast<int64_t>(segment_.nodes().size()));
   if (launch(held)) return reset();

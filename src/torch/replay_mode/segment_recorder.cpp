@@ -162,6 +162,8 @@ Handed SegmentRecorder::handed(const c10::IValue& result, int returned) {
   if (returned >= 0) return out;
   const Wrapper* wrapper = Wrapper::of(result.toTensor());
   if (wrapper == nullptr) recorder_.tape()->refuse(Reason::recorder_refused, "a result that the recorder does not know");
+  else if (!is_plain_tensor(*wrapper->inner().unsafeGetTensorImpl()))
+    recorder_.tape()->refuse(Reason::recorder_refused, "a result that is no plain strided CPU tensor");
   wrappers_.push_back(result.toTensor());
   produced_.push_back(wrapper ? wrapper->inner() : result.toTensor());
   held_.emplace_back();
