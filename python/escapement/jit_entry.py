@@ -146,8 +146,7 @@ class Entry:
         return [*outputs, number]
 
     def _arguments(self, leaves, made):
-        numbers = (leaf.item() if is_float else leaf for leaf, is_float in zip(leaves, self._floats))
-        values = Reader([symbols.argument(number) for number in numbers])
+        values = Reader([leaf.item() if is_float else leaf for leaf, is_float in zip(leaves, self._floats)])
         positional, keywords, named = self._structure
         args = [unflatten(child, values, made) for child in positional]
         return args, {key: unflatten(child, values, made) for key, child in zip(keywords, named)}

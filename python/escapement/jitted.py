@@ -18,7 +18,7 @@ import weakref
 
 import torch
 
-from . import symbols
+from .arithmetic import NUMBERS, ours, value_of
 from .check import Checker
 from .core import CoreMissing, core
 from .errors import CompileError, DimError, OptionError
@@ -447,11 +447,11 @@ def any_requires_grad(values):
 def is_recorded(value):
     if isinstance(value, torch.Tensor):
         return torch._C._dispatch_keys(value).has(KEY)
-    return isinstance(value, symbols.NUMBERS) and symbols.ours(value.node)
+    return isinstance(value, NUMBERS) and ours(value.node)
 
 
 def real(value):
-    return torch.ops.aten.alias(value) if isinstance(value, torch.Tensor) else symbols.value_of(value.node)
+    return torch.ops.aten.alias(value) if isinstance(value, torch.Tensor) else value_of(value.node)
 
 
 def ambient():

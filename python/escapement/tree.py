@@ -18,6 +18,8 @@ import types
 import torch
 from torch.utils import _pytree
 
+from .arithmetic import plain
+
 KEY = torch._C._dispatch_key_parse("DeferredInit")   # of what the core records
 TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 BY_VALUE = (type(None), str, bytes, bool, complex, type(...), range,
@@ -95,7 +97,8 @@ def parts(value):
     if kind is tuple or kind is list or kind is torch.Size:
         return kind, None, list(value)
     if kind in DICTS:
-        return kind, tuple((type(key), key) for key in value), list(value.values())
+        keys = map(plain, value)   # a size as a key is a size that was read
+        return kind, tuple((type(key), key) for key in keys), list(value.values())
     if isinstance(value, tuple) and hasattr(kind, "_fields"):
         return kind, "named", list(value)
     if kind in _pytree.SUPPORTED_NODES:

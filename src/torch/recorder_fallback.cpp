@@ -470,6 +470,18 @@ void lift(Tape& tape, Stack& stack) {
   });
 }
 
+bool same_sizes(const at::Tensor& a, const at::Tensor& b) {
+  bool same = a.dim() == b.dim();
+  for (int64_t d = 0; same && d < a.dim(); ++d) same = a.sym_size(d) == b.sym_size(d);
+  return same;
+}
+
+void compare_sizes(Stack& stack) {
+  const bool same = same_sizes(stack[stack.size() - 2].toTensor(), stack.back().toTensor());
+  stack.pop_back();
+  stack.back() = same;
+}
+
 // A truth value for the host, made of operators that have rows: of tensors of one type, whether sizes and all elements agree. ATen
 // says yes of a tensor and itself, NaN or not.
 bool compare(Tape& tape, Stack& stack) {
@@ -479,8 +491,7 @@ bool compare(Tape& tape, Stack& stack) {
   const bool same = left->value() == right->value();
   if (!same && left->inner().is_alias_of(right->inner())) return false;
   ++tape.recording.ops;
-  bool equal = true;
-  for (int64_t d = 0; !same && equal && d < a.dim(); ++d) equal = a.sym_size(d) == b.sym_size(d);
+  bool equal = same || same_sizes(a, b);
   if (!same && equal) equal = at::all(at::eq(a, b)).item().toBool();
   stack.pop_back();
   stack.back() = equal;
@@ -496,6 +507,7 @@ void watch(Tape& tape, Stack& stack) {
 
 bool special(Tape& tape, const OpPlan& plan, const c10::OperatorHandle& op, Stack& stack) {
   if (plan.base == "equal") return compare(tape, stack);
+  if (plan.base == "is_same_size") return compare_sizes(stack), true;
   if (plan.base == "_local_scalar_dense") return read_value(tape, op, stack), true;
   if (plan.base == "lift_fresh" || plan.base == "lift") return lift(tape, stack), true;
   if (plan.base == "resolve_conj" || plan.base == "resolve_neg") return watch(tape, stack), false;

@@ -183,6 +183,7 @@ ValueId Tape::add_input(const at::Tensor& real, std::vector<Dim> sizes, const st
   trace().inputs.back().stride_order = order;
   storages_.emplace(real.storage().unsafeGetStorageImpl(), trace().type(value).storage);
   inputs_.push_back(real);
+  input_values_.push_back(value);
   note_root(value, real);
   return value;
 }
@@ -216,12 +217,11 @@ void Tape::note_root(ValueId root, const at::Tensor& real) {
 Dim Tape::storage_offset(ValueId root) {
   const auto known = storage_offsets_.find(root.index);
   if (known != storage_offsets_.end()) return known->second;
-  const auto& inputs = trace().inputs;
-  const auto input = std::find_if(inputs.begin(), inputs.end(), [&](const Input& candidate) { return candidate.value == root; });
-  if (input == inputs.end()) return dims().constant(root_offset(root));
+  const auto input = input_of(root);
+  if (!input) return dims().constant(root_offset(root));
   Source source;
   source.kind = Source::Kind::input_offset;
-  source.input = static_cast<uint32_t>(input - inputs.begin());
+  source.input = *input;
   const Dim offset = dims().new_symbol(SymbolKind::stride, source, root_offset(root));
   dims().assume_range(offset, {0, Range::kMax});
   return storage_offsets_.emplace(root.index, offset).first->second;
@@ -268,7 +268,7 @@ c10::SymInt Tape::symint(Dim dim, int64_t hint) {
 Dim Tape::dim_of(const c10::SymInt& value) {
   if (!value.is_heap_allocated()) return dims().constant(value.as_int_unchecked());
   const Node* node = Node::of(value.toSymNodeImplUnowned());
-  if (node && &node->tape() == this) return node->dim();
+  if (node && &node->tape() == this) return settled(node->dim());
   return dims().constant(value.guard_int(__FILE__, __LINE__));
 }
 
@@ -302,6 +302,8 @@ void Tape::guard_relation(Guard::Kind kind, Dim left, Dim right, bool holds, con
     return guard_relation(K::less, right, left, true, because);
   }
   DimTable& d = dims();
+  left = settled(left);
+  right = settled(right);
   const Truth known = kind == K::equal ? d.equal(left, right) : kind == K::less ? d.less(left, right) : kind == K::less_equal ? d.less_equal(left, right) : Truth::unknown;
   if (known == Truth::yes) return;
   if (kind == K::not_equal && d.equal(left, right) == Truth::no) return;
@@ -314,7 +316,9 @@ void Tape::guard_relation(Guard::Kind kind, Dim left, Dim right, bool holds, con
 }
 
 void Tape::pin(Dim dim, int64_t value, const std::string& because) {
-  if (!live() || dims().as_constant(dim)) return;
+  if (!live()) return;
+  dim = settled(dim);
+  if (dims().as_constant(dim)) return;
   recording.specialised.push_back(dims().to_string(dim) + " == " + std::to_string(value) + ": " + because);
   guard_relation(Guard::Kind::equal, dim, dims().constant(value), true, because);
 }
@@ -391,7 +395,7 @@ void Tape::note_write(ValueId destination) {
 void Tape::note_shared_write(ValueId destination) {
   const auto noted = may_share_.find(trace().type(destination).storage.index);
   if (noted == may_share_.end()) return;
-  forbid_sharing(noted->second, "an in-place write to memory that is shared where a size is 1");
+  forbid_sharing(noted->second, "a write to memory that is shared where a size is 1, or its layout read");
 }
 
 void Tape::note_outputs() {

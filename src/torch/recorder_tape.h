@@ -9,6 +9,8 @@
 #include <c10/core/SymInt.h>
 #include <c10/core/SymFloat.h>
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <thread>
 #include <unordered_map>
@@ -76,6 +78,15 @@ struct Tape : std::enable_shared_from_this<Tape> {
   void pin(Dim dim, int64_t value, const std::string& because);
   // The value of a 0-d integer or boolean as an integer symbol, read at this point of the program.
   Dim item(ValueId value, int64_t hint);
+
+  // --- what the host asks for (recorder_asked.cpp)
+  std::optional<uint32_t> input_of(ValueId value) const;   // the input that the value is
+  Dim input_stride(uint32_t input, int axis, int64_t hint);  // read from the input at each call, also where it addresses nothing
+  // For an answer that is no expression of sizes: it holds for what the inputs brought, and nothing else.
+  void pin_everything(const std::string& because);
+  // A number that is an expression only under conditions, which `settle` guards: when somebody looks at it, not before.
+  c10::SymInt unsure(int64_t hint, std::function<Dim()> settle);
+  Dim settled(Dim dim);                     // without such numbers
   void guard_float_value(ValueId value, double seen);   // a float the host looked at
   void guard_truth(ValueId truth, const char* because);  // a 0-d boolean that holds
 
@@ -91,6 +102,11 @@ struct Tape : std::enable_shared_from_this<Tape> {
   void note_shared_write(ValueId destination);
 
  private:
+  struct Unsure {
+    Dim is;
+    std::function<Dim()> settle;             // null once it is settled
+  };
+  Dim settled_symbol(Symbol symbol);
   InstrId bound_after(Dim left, Dim right) const;
   ValueId add_captured(const at::Tensor& real);
   struct Captured {
@@ -103,7 +119,10 @@ struct Tape : std::enable_shared_from_this<Tape> {
   std::unordered_map<uint32_t, int64_t> root_offsets_;
   std::unordered_map<uint32_t, Dim> storage_offsets_;
   std::unordered_map<std::string, ValueId> scalars_;
+  std::map<std::pair<uint32_t, int>, Dim> input_strides_;
+  std::unordered_map<uint32_t, Unsure> unsure_;  // by symbol
   std::vector<at::Tensor> inputs_;          // keeps storages_ keys alive
+  std::vector<ValueId> input_values_;
   std::unordered_map<int, Location> lines_;
   struct Sharing {
     std::vector<Dim> sizes;

@@ -13,6 +13,8 @@ namespace {
 using FKind = FloatExpr::Kind;
 using BKind = BoolExpr::Kind;
 
+constexpr double kInt64Bound = 9.2e18;
+
 int64_t floor_div(int64_t a, int64_t b) {
   if (b == -1 && a == INT64_MIN) throw UserError("a symbolic size overflows 64 bits");
   const int64_t q = a / b;
@@ -71,10 +73,19 @@ Node* Node::of(c10::SymNodeImpl* node) {
 
 namespace {
 
-const Node& peer(const c10::SymNode& other) {
+const Node& any_peer(const c10::SymNode& other) {
   Node* node = Node::of(other.get());
   ESCAPEMENT_CHECK(node != nullptr, "a symbolic number of another tracer meets one of ours");
   return *node;
+}
+
+// An operand of arithmetic: a truth value is 1 or 0.
+const Node& peer(const c10::SymNode& other) { return any_peer(other).number(); }
+
+// Who divides owes the guard. Python's error is raised by its own operator (arithmetic.py).
+void need_divisor(Tape& tape, const Node& divisor) {
+  TORCH_CHECK(divisor.int_hint() != 0, "ZeroDivisionError: integer division or modulo by zero");
+  if (tape.live()) tape.guard_relation(Guard::Kind::equal, divisor.dim(), tape.dims().constant(0), false, "a divisor that is not zero");
 }
 
 int64_t checked(bool overflow, int64_t value) {
@@ -84,7 +95,18 @@ int64_t checked(bool overflow, int64_t value) {
 
 }  // namespace
 
+const Node& Node::number() const {
+  if (kind_ != Kind::boolean) return *this;
+  if (!number_) {
+    const Dim truth = tape_->live() ? truth_dim(tape_->dims(), *bool_expr_) : Dim();
+    const int64_t hint = truth || !tape_->live() ? bool_expr_->hint : decide(*tape_, *bool_expr_, "a truth value as a number");
+    number_ = integer(tape_, truth || tape_->closed ? truth : tape_->dims().constant(hint), hint);
+  }
+  return static_cast<const Node&>(*number_);
+}
+
 FloatExprPtr Node::as_float() const {
+  if (kind_ == Kind::boolean) return number().as_float();
   return kind_ == Kind::real ? float_ : float_of_dim(dim_, int_hint_);
 }
 
@@ -110,8 +132,11 @@ c10::SymNode Node::truediv(const c10::SymNode& other) {
 
 c10::SymNode Node::pow(const c10::SymNode& other) {
   const Node& o = peer(other);
-  if (kind_ == Kind::real || o.kind_ == Kind::real)
-    return real(tape_, float_binary(FKind::pow, as_float(), o.as_float()));
+  if (kind_ == Kind::real || o.kind_ == Kind::real) {
+    const FloatExprPtr exponent = o.as_float();  // c10::SymFloat::sqrt asks so for a square root
+    if (exponent->kind == FKind::constant && exponent->hint == 0.5) return sym_sqrt();
+    return real(tape_, float_binary(FKind::pow, as_float(), exponent));
+  }
   const int64_t exponent = const_cast<Node&>(o).guard_int("", 0);  // a symbolic exponent has no polynomial
   if (exponent < 0) return real(tape_, float_binary(FKind::pow, as_float(), float_constant(static_cast<double>(exponent))));
   c10::SymNode result = wrap_int(1);
@@ -119,11 +144,15 @@ c10::SymNode Node::pow(const c10::SymNode& other) {
   return result;
 }
 
+c10::SymNode Node::float_pow(const c10::SymNode& other) {
+  return real(tape_, float_binary(FKind::pow, as_float(), peer(other).as_float()));
+}
+
 c10::SymNode Node::floordiv(const c10::SymNode& other) {
   const Node& o = peer(other);
   if (kind_ == Kind::real || o.kind_ == Kind::real)
     return real(tape_, float_constant(std::floor(guard_float("", 0) / const_cast<Node&>(o).guard_float("", 0))));
-  TORCH_CHECK(o.int_hint_ != 0, "ZeroDivisionError: integer division or modulo by zero");
+  need_divisor(*tape_, o);
   return integer(tape_, tape_->closed ? Dim() : tape_->dims().floordiv(dim_, o.dim_), floor_div(int_hint_, o.int_hint_));
 }
 
@@ -133,7 +162,7 @@ c10::SymNode Node::mod(const c10::SymNode& other) {
     const double a = guard_float("", 0), b = const_cast<Node&>(o).guard_float("", 0);
     return real(tape_, float_constant(a - std::floor(a / b) * b));
   }
-  TORCH_CHECK(o.int_hint_ != 0, "ZeroDivisionError: integer division or modulo by zero");
+  need_divisor(*tape_, o);
   const int64_t hint = int_hint_ - floor_div(int_hint_, o.int_hint_) * o.int_hint_;
   return integer(tape_, tape_->closed ? Dim() : tape_->dims().mod(dim_, o.dim_), hint);
 }
@@ -183,9 +212,17 @@ bool holds(Guard::Kind relation, int64_t a, int64_t b) {
 // The float as an integer expression, if it is one: float(s), or a whole constant.
 std::optional<Dim> integral(DimTable& dims, const FloatExpr& e) {
   if (e.kind == FKind::dim) return e.dim;
-  if (e.kind == FKind::constant && std::abs(e.hint) < 1e15 && std::floor(e.hint) == e.hint)
+  if (e.kind == FKind::constant && std::abs(e.hint) < kInt64Bound && std::floor(e.hint) == e.hint)
     return dims.constant(static_cast<int64_t>(e.hint));
   return {};
+}
+
+// An integer and a number that is none: a fraction, or beyond all integers of 64 bits.
+BoolExprPtr compare_fraction(DimTable& dims, Guard::Kind relation, Dim dim, double number, bool dim_is_left, bool hint) {
+  const bool ordered = relation == Guard::Kind::less || relation == Guard::Kind::less_equal;
+  if (!ordered || !(std::abs(number) < kInt64Bound)) return bool_constant(hint);
+  const Dim below = dims.constant(static_cast<int64_t>(std::floor(number)));
+  return dim_is_left ? bool_relation(Guard::Kind::less_equal, dim, below, hint) : bool_relation(Guard::Kind::less, below, dim, hint);
 }
 
 BoolExprPtr compare_floats(Tape& tape, Guard::Kind relation, const FloatExprPtr& a, const FloatExprPtr& b) {
@@ -193,11 +230,14 @@ BoolExprPtr compare_floats(Tape& tape, Guard::Kind relation, const FloatExprPtr&
   if (!tape.live()) return bool_constant(hint);
   const auto left = integral(tape.dims(), *a), right = integral(tape.dims(), *b);
   if (left && right) return bool_relation(relation, *left, *right, hint);
+  if (left && b->kind == FKind::constant) return compare_fraction(tape.dims(), relation, *left, b->hint, true, hint);
+  if (right && a->kind == FKind::constant) return compare_fraction(tape.dims(), relation, *right, a->hint, false, hint);
   const auto zero = [](const FloatExpr& e) { return e.kind == FKind::constant && e.hint == 0; };
   if (relation == Guard::Kind::less_equal && zero(*a) && never_negative(tape.dims(), *b)) return bool_constant(true);
   if (relation == Guard::Kind::less && zero(*b) && never_negative(tape.dims(), *a)) return bool_constant(false);
   BoolExpr e;
   e.kind = BKind::floats;
+  e.relation = relation;
   e.hint = hint;
   e.x = a;
   e.y = b;
@@ -233,6 +273,16 @@ int64_t whole(double value) {
 }  // namespace
 
 // floor(a / b) of integers is a floordiv; any other float is looked at.
+namespace {
+
+// Infinity, NaN and numbers beyond 64 bits are none of ours; in Python the caller then asks Python (arithmetic.py).
+int64_t whole(double value) {
+  TORCH_CHECK(std::abs(value) < kInt64Bound, "cannot convert ", value, " to an integer of 64 bits");
+  return static_cast<int64_t>(value);
+}
+
+}  // namespace
+
 c10::SymNode Node::floor() {
   if (kind_ != Kind::real) return clone();
   const FloatExpr& e = *float_;
@@ -266,8 +316,8 @@ c10::SymNode Node::sym_sqrt() { return real(tape_, float_binary(FKind::sqrt, as_
 c10::SymNode Node::sym_float() { return real(tape_, as_float()); }
 c10::SymNode Node::clone() { return c10::SymNode::reclaim_copy(this); }
 
-c10::SymNode Node::sym_or(const c10::SymNode& o) { return boolean(tape_, bool_either(bool_expr_, peer(o).bool_expr_)); }
-c10::SymNode Node::sym_and(const c10::SymNode& o) { return boolean(tape_, bool_both(bool_expr_, peer(o).bool_expr_)); }
+c10::SymNode Node::sym_or(const c10::SymNode& o) { return boolean(tape_, bool_either(bool_expr_, any_peer(o).bool_expr_)); }
+c10::SymNode Node::sym_and(const c10::SymNode& o) { return boolean(tape_, bool_both(bool_expr_, any_peer(o).bool_expr_)); }
 c10::SymNode Node::sym_not() { return boolean(tape_, bool_node(BKind::negation, bool_expr_, nullptr, !bool_expr_->hint)); }
 
 c10::SymNode Node::wrap_int(int64_t num) {
@@ -284,7 +334,7 @@ std::optional<int64_t> Node::maybe_as_int() {
 
 int64_t Node::guard_int(const char* file, int64_t line) {
   if (kind_ == Kind::boolean) return guard_bool(file, line);
-  if (kind_ == Kind::real) return static_cast<int64_t>(guard_float(file, line));
+  if (kind_ == Kind::real) return whole(std::trunc(guard_float(file, line)));
   if (tape_->live()) tape_->pin(dim_, int_hint_, place("exact value read", file, line));
   return int_hint_;
 }
@@ -302,6 +352,7 @@ bool Node::statically_known_true(const char*, int64_t) {
 
 // `otherwise` is right for all sizes; the special path is taken, under a guard, only if these sizes call for it.
 bool Node::guard_or(bool otherwise, const char* file, int64_t line) {
+  if (bool_expr_->kind == BKind::layout) return tape_->live() ? known(*tape_, *bool_expr_->a) == Truth::yes : bool_expr_->hint;
   if (bool_expr_->hint == otherwise) return otherwise;
   return guard_bool(file, line);
 }

@@ -31,12 +31,13 @@ bool never_negative(const DimTable& dims, const FloatExpr& expr);  // for any va
 void pin_float(Tape& tape, const FloatExpr& expr, const std::string& because);  // the host needs the number itself
 
 struct BoolExpr {
-  enum class Kind : uint8_t { constant, relation, negation, both, either, floats } kind = Kind::constant;
+  // layout: `a` where `b` holds (null: everywhere), elsewhere what was seen, of these very inputs (layout_questions.h).
+  enum class Kind : uint8_t { constant, relation, negation, both, either, floats, layout } kind = Kind::constant;
   bool hint = false;
   Guard::Kind relation = Guard::Kind::equal;
   Dim left, right;
   std::shared_ptr<const BoolExpr> a, b;
-  FloatExprPtr x, y;      // floats: a comparison that no guard can express
+  FloatExprPtr x, y;      // floats: `relation` of these
 };
 using BoolExprPtr = std::shared_ptr<const BoolExpr>;
 BoolExprPtr bool_constant(bool value);
@@ -74,6 +75,7 @@ class Node final : public c10::SymNodeImpl {
   c10::SymNode mul(const c10::SymNode& other) override;
   c10::SymNode truediv(const c10::SymNode& other) override;
   c10::SymNode pow(const c10::SymNode& other) override;
+  c10::SymNode float_pow(const c10::SymNode& other) override;   // Python's, which is not the square root where it is one nearly
   c10::SymNode floordiv(const c10::SymNode& other) override;
   c10::SymNode mod(const c10::SymNode& other) override;
   c10::SymNode eq(const c10::SymNode& other) override;
@@ -109,6 +111,7 @@ class Node final : public c10::SymNodeImpl {
   bool is_constant() override { return false; }
   bool is_symbolic() override { return true; }
 
+  const Node& number() const;   // itself, or of a truth value the integer that it is; lives as long as this node
   // Methods that torch's own class lacks and Python is given (python/symnode_python.cpp).
   c10::SymNode sym_sqrt();
   c10::SymNode trunc();
@@ -125,6 +128,7 @@ class Node final : public c10::SymNodeImpl {
   int64_t int_hint_ = 0;
   BoolExprPtr bool_expr_;
   FloatExprPtr float_;
+  mutable c10::SymNode number_;
 
   friend c10::intrusive_ptr<Node>;
 };

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "support/error.h"
+#include "torch/float_power.h"
 
 namespace escapement {
 
@@ -49,7 +50,6 @@ Op op_of(FKind kind) {
     case FKind::sub: return Op::sub;
     case FKind::mul: return Op::mul;
     case FKind::div: return Op::div;
-    case FKind::pow: return Op::pow;
     case FKind::sqrt: return Op::sqrt;
     case FKind::neg: return Op::neg;
     case FKind::min: return Op::minimum;
@@ -95,6 +95,7 @@ Truth known(Tape& tape, const BoolExpr& e) {
       if (a == absorbing || b == absorbing) return absorbing;
       return a == Truth::unknown || b == Truth::unknown ? Truth::unknown : a;
     }
+    case BKind::layout: return e.b && known(tape, *e.b) != Truth::yes ? Truth::unknown : known(tape, *e.a);
     case BKind::floats: return Truth::unknown;
   }
   return Truth::unknown;
@@ -112,10 +113,6 @@ FloatExprPtr float_binary(FKind kind, FloatExprPtr a, FloatExprPtr b) {
   e.hint = apply(kind, a->hint, b ? b->hint : 0);
   const bool constant = a->kind == FKind::constant && (!b || b->kind == FKind::constant);
   if (constant) return float_constant(e.hint);
-  if (kind == FKind::pow && b->kind == FKind::constant && b->hint == 0.5) {
-    e.kind = FKind::sqrt;
-    b = nullptr;
-  }
   e.a = std::move(a);
   e.b = std::move(b);
   return std::make_shared<const FloatExpr>(std::move(e));
@@ -130,13 +127,14 @@ ValueId materialise(Tape& tape, const FloatExpr& e) {
       return tape.scalar(number, DType::f64);
     case FKind::dim:
       number.kind = Number::Kind::dim;
-      number.dim = e.dim;
+      number.dim = tape.settled(e.dim);
       return tape.scalar(number, DType::f64);
     case FKind::value: return tape.builder.cast(e.value, DType::f64);
     default: break;
   }
   std::vector<ValueId> operands{materialise(tape, *e.a)};
   if (e.b) operands.push_back(materialise(tape, *e.b));
+  if (e.kind == FKind::pow) return record_power(tape, operands[0], e.a->hint, operands[1], e.b->hint);
   return tape.builder.pointwise(op_of(e.kind), operands);
 }
 
@@ -175,6 +173,34 @@ BoolExprPtr bool_either(BoolExprPtr a, BoolExprPtr b) {
   return bool_node(BKind::either, std::move(a), std::move(b), hint);
 }
 
+namespace {
+
+bool reads_values(const FloatExpr& e) {
+  return e.kind == FKind::value || (e.a && reads_values(*e.a)) || (e.b && reads_values(*e.b));
+}
+
+Op op_of(Guard::Kind relation) {
+  switch (relation) {
+    case Guard::Kind::equal: return Op::eq;
+    case Guard::Kind::not_equal: return Op::ne;
+    case Guard::Kind::less: return Op::lt;
+    default: return Op::le;
+  }
+}
+
+// A comparison of values that were read is computed where they are; of sizes alone, the sizes are pinned.
+void decide_floats(Tape& tape, const BoolExpr& e, const std::string& because) {
+  if (!reads_values(*e.x) && !reads_values(*e.y)) {
+    pin_float(tape, *e.x, because);
+    pin_float(tape, *e.y, because);
+    return;
+  }
+  const ValueId answer = tape.builder.pointwise(op_of(e.relation), std::vector<ValueId>{materialise(tape, *e.x), materialise(tape, *e.y)});
+  tape.guard_relation(Guard::Kind::equal, tape.item(answer, e.hint), tape.dims().constant(e.hint), true, because);
+}
+
+}  // namespace
+
 bool decide(Tape& tape, const BoolExpr& e, const std::string& because) {
   if (!tape.live()) return e.hint;
   switch (e.kind) {
@@ -197,8 +223,15 @@ bool decide(Tape& tape, const BoolExpr& e, const std::string& because) {
       break;
     }
     case BKind::floats:
-      pin_float(tape, *e.x, because);
-      pin_float(tape, *e.y, because);
+      decide_floats(tape, e, because);
+      break;
+    case BKind::layout:
+      if (e.b && !e.b->hint) {
+        tape.pin_everything(because);
+      } else {
+        if (e.b) decide(tape, *e.b, because);
+        decide(tape, *e.a, because);
+      }
       break;
   }
   return e.hint;
@@ -230,6 +263,7 @@ Dim truth_dim(DimTable& dims, const BoolExpr& e) {
   if (e.kind == BKind::constant) return dims.constant(e.hint);
   if (e.kind == BKind::relation) return relation_number(dims, e);
   if (e.kind == BKind::floats) return {};
+  if (e.kind == BKind::layout) return e.b ? Dim() : truth_dim(dims, *e.a);
   const Dim a = truth_dim(dims, *e.a), b = e.b ? truth_dim(dims, *e.b) : a;
   if (!a || !b) return {};
   if (e.kind == BKind::negation) return dims.sub(dims.constant(1), a);

@@ -5,8 +5,8 @@
 
 #include <c10/core/WrapDimMinimal.h>
 
+#include "torch/layout_questions.h"
 #include "torch/recorder_fallback.h"
-#include "torch/symnode.h"
 
 namespace escapement {
 
@@ -28,14 +28,16 @@ at::Tensor Wrapper::make(at::Tensor inner, TapePtr tape, ValueId value) {
 void Wrapper::stand_for(ValueId value) {
   value_ = value;
   sizes_.clear();
-  strides_.clear();
-  sizes_symbolic_ = strides_symbolic_ = false;
+  for (auto& strides : strides_) strides.clear();
+  sizes_symbolic_ = false;
 }
 
 void Wrapper::replace_inner(at::Tensor inner) {
   inner_ = std::move(inner);
   stand_for(value_);
 }
+
+AskedLayout Wrapper::asked() const { return {*tape_, value_, inner_}; }
 
 // --- symbolic metadata
 
@@ -47,10 +49,8 @@ static void fill(std::vector<c10::SymInt>& out, Tape& tape, const std::vector<Di
 
 c10::SymIntArrayRef Wrapper::sym_sizes_custom() const {
   if (!symbolic()) {
-    if (sizes_symbolic_ || sizes_.size() != static_cast<size_t>(inner_.dim())) {
-      sizes_.assign(inner_.sizes().begin(), inner_.sizes().end());
-      sizes_symbolic_ = false;
-    }
+    sizes_.assign(inner_.sizes().begin(), inner_.sizes().end());
+    sizes_symbolic_ = false;
   } else if (!sizes_symbolic_) {
     fill(sizes_, *tape_, tape_->trace().type(value_).sizes, inner_.sizes());
     sizes_symbolic_ = true;
@@ -58,17 +58,18 @@ c10::SymIntArrayRef Wrapper::sym_sizes_custom() const {
   return sizes_;
 }
 
+// Composites compute with strides, and what they make of one that addresses nothing addresses nothing.
 c10::SymIntArrayRef Wrapper::sym_strides_custom() const {
-  if (!symbolic()) {
-    if (strides_symbolic_ || strides_.size() != static_cast<size_t>(inner_.dim())) {
-      strides_.assign(inner_.strides().begin(), inner_.strides().end());
-      strides_symbolic_ = false;
-    }
-  } else if (!strides_symbolic_) {
-    fill(strides_, *tape_, tape_->trace().type(value_).strides, inner_.strides());
-    strides_symbolic_ = true;
+  const Strides wanted = !symbolic() ? Strides::seen : composite_in_progress() ? Strides::claimed : Strides::asked;
+  std::vector<c10::SymInt>& strides = strides_[static_cast<size_t>(wanted)];
+  if (wanted != Strides::seen && strides.size() == static_cast<size_t>(inner_.dim())) return strides;
+  strides.clear();
+  for (int axis = 0; axis < inner_.dim(); ++axis) {
+    if (wanted == Strides::asked) strides.push_back(asked_stride(asked(), axis));
+    else if (wanted == Strides::seen) strides.emplace_back(inner_.stride(axis));
+    else strides.push_back(tape_->symint(tape_->trace().type(value_).strides[axis], inner_.stride(axis)));
   }
-  return strides_;
+  return strides;
 }
 
 c10::SymInt Wrapper::sym_size_custom(int64_t d) const {
@@ -82,71 +83,22 @@ c10::SymInt Wrapper::sym_numel_custom() const {
 }
 
 c10::SymInt Wrapper::sym_storage_offset_custom() const {
-  if (!symbolic()) return inner_.storage_offset();
-  const TensorType& type = tape_->trace().type(value_);
-  return tape_->symint(tape_->dims().add(tape_->storage_offset(type.root), type.offset), inner_.storage_offset());
+  return symbolic() ? asked_offset(asked()) : inner_.storage_offset();
 }
 
-namespace {
-
-// "Is laid out with these axes, innermost first": every axis has size 1 or the stride of a dense layout. An empty tensor is
-// contiguous whatever its strides are; it is told apart by its own guard.
-BoolExprPtr contiguous_in(Tape& tape, const TensorType& type, const at::Tensor& real, const std::vector<int>& innermost_first) {
-  DimTable& dims = tape.dims();
-  const Dim one = dims.constant(1);
-  Dim expected = one;
-  int64_t expected_hint = 1;
-  BoolExprPtr all;
-  for (const int axis : innermost_first) {
-    const Dim size = type.sizes[axis], stride = type.strides[axis];
-    if (dims.equal(size, one) != Truth::yes && dims.equal(stride, expected) != Truth::yes) {
-      auto fits = bool_either(bool_relation(Guard::Kind::equal, stride, expected, real.stride(axis) == expected_hint),
-                              bool_relation(Guard::Kind::equal, size, one, real.size(axis) == 1));
-      all = all ? bool_both(std::move(all), std::move(fits)) : std::move(fits);
-    }
-    expected = dims.mul(expected, size);
-    expected_hint *= real.size(axis);
-  }
-  return all;
-}
-
-std::vector<int> innermost_first(at::MemoryFormat format, int64_t rank) {
-  if (format == at::MemoryFormat::ChannelsLast && rank == 4) return {1, 3, 2, 0};
-  if (format == at::MemoryFormat::ChannelsLast3d && rank == 5) return {1, 4, 3, 2, 0};
-  std::vector<int> order;
-  if (format == at::MemoryFormat::Contiguous)
-    for (int axis = static_cast<int>(rank) - 1; axis >= 0; --axis) order.push_back(axis);
-  return order;
-}
-
-}  // namespace
-
-// "Contiguous for all sizes": a permuted tensor is not, even where an axis happens to have size 1. ATen asks only to take a
-// shortcut (Python's .contiguous() asks too, before the op), so the careful answer needs no guard. Whether memory is shared may
-// then depend on sizes; the lowerings note that, and a later write guards it.
 c10::SymBool Wrapper::sym_is_contiguous_custom(at::MemoryFormat format) const {
-  const bool seen = inner_.is_contiguous(format);
-  if (!symbolic()) return seen;
-  const std::vector<int> order = innermost_first(format, inner_.dim());
-  if (order.empty() && inner_.dim() > 0) return seen;  // a format of another rank: false for every size
-  return contiguous_in(*tape_, tape_->trace().type(value_), inner_, order) == nullptr;
+  return symbolic() ? asked_contiguous(asked(), format) : inner_.is_contiguous(format);
 }
 
 c10::SymBool Wrapper::sym_is_non_overlapping_and_dense_custom() const {
-  const bool seen = inner_.is_non_overlapping_and_dense();
-  if (!symbolic()) return seen;
-  // Asked only by framework fast paths. A permuted dense tensor is dense for all sizes; otherwise pin the order seen.
-  std::vector<int> order(inner_.dim());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return inner_.stride(a) < inner_.stride(b); });
-  const BoolExprPtr expr = contiguous_in(*tape_, tape_->trace().type(value_), inner_, order);
-  if (!expr) return true;
-  if (expr->hint == seen) return symbool(*tape_, expr);
-  return seen;
+  return symbolic() ? asked_dense(asked()) : inner_.is_non_overlapping_and_dense();
 }
 
 bool Wrapper::is_strides_like_custom(at::MemoryFormat format) const {
-  return inner_.unsafeGetTensorImpl()->is_strides_like(format);  // a hint for the choice of layouts; results are checked
+  if (!symbolic()) return inner_.unsafeGetTensorImpl()->is_strides_like(format);
+  const c10::SymIntArrayRef sizes = sym_sizes_custom(), strides = sym_strides_custom();
+  if (format == at::MemoryFormat::ChannelsLast) return c10::is_channels_last_strides_2d(sizes, strides);
+  return format == at::MemoryFormat::ChannelsLast3d && c10::is_channels_last_strides_3d(sizes, strides);
 }
 
 // --- plain metadata
@@ -166,10 +118,8 @@ c10::IntArrayRef Wrapper::sizes_custom() const {
 }
 
 c10::IntArrayRef Wrapper::strides_custom() const {
-  if (symbolic()) {
-    const std::vector<Dim> strides = tape_->trace().type(value_).strides;
-    for (size_t d = 0; d < strides.size(); ++d) tape_->pin(strides[d], inner_.stride(d), "strides() read as numbers");
-  }
+  if (symbolic())
+    for (const c10::SymInt& stride : sym_strides_custom()) stride.guard_int("strides()", 0);
   return inner_.strides();
 }
 
@@ -179,10 +129,7 @@ int64_t Wrapper::numel_custom() const {
 }
 
 int64_t Wrapper::storage_offset_custom() const {
-  if (symbolic()) {
-    const TensorType& type = tape_->trace().type(value_);
-    tape_->pin(tape_->dims().add(tape_->storage_offset(type.root), type.offset), inner_.storage_offset(), "storage_offset() read as a number");
-  }
+  if (symbolic()) asked_offset(asked()).guard_int("storage_offset()", 0);
   return inner_.storage_offset();
 }
 

@@ -7,9 +7,13 @@
 
 #include <c10/core/TensorImpl.h>
 
+#include <array>
+
 #include "torch/recorder_tape.h"
 
 namespace escapement {
+
+struct AskedLayout;
 
 class Wrapper final : public c10::TensorImpl {
  public:
@@ -55,14 +59,17 @@ class Wrapper final : public c10::TensorImpl {
 
  private:
   bool symbolic() const { return value_ && tape_->live(); }
+  AskedLayout asked() const;
   void expose_storage(const char* what) const;
   bool lends_memory() const;
 
   at::Tensor inner_;
   TapePtr tape_;
   ValueId value_;
-  mutable std::vector<c10::SymInt> sizes_, strides_;  // built on first use
-  mutable bool sizes_symbolic_ = false, strides_symbolic_ = false;
+  enum class Strides : uint8_t { seen, claimed, asked };
+  mutable std::vector<c10::SymInt> sizes_;                     // built on first use
+  mutable std::array<std::vector<c10::SymInt>, 3> strides_;    // likewise, by what is wanted
+  mutable bool sizes_symbolic_ = false;
 };
 
 }  // namespace escapement

@@ -16,7 +16,10 @@ A row is written as the expression itself, which is also its name:
     symbol         goes on as a symbol: one recording for all sizes, if it is returned; branched on it is a relation
     relation       a guard of the relation asked
     value          the exact number was wanted: a guard of this value
+    parts          several of these decide, each with a guard; at worst a recording for each call that differs
     escape         memory or identity: the call runs eagerly, counted
+
+What torch does not let be asked through the dispatcher or a virtual method is not here; docs/questions.md names it.
 """
 
 import collections
@@ -136,7 +139,6 @@ TENSOR = list(rows("x", """
     fixed     x.type() == 'torch.FloatTensor'
     fixed     type(x) is torch.Tensor
     fixed     isinstance(x, torch.Tensor)
-    fixed     isinstance(x, torch.FloatTensor)
     fixed     isinstance(x, torch.nn.Parameter)
     fixed     torch.is_tensor(x)
     fixed     torch.is_storage(x)
@@ -211,68 +213,68 @@ TENSOR = list(rows("x", """
     symbol    x.numel()
     symbol    x.nelement()
     symbol    torch.numel(x)
-    symbol    x.nbytes
+    value     x.nbytes
     symbol    tuple(x.shape)
     symbol    tuple(x.size())
     symbol    x.shape[-1] if x.dim() else 0
     symbol    x.size(-1) if x.dim() else 0
-    symbol    x.shape.numel()
+    parts     x.shape.numel()
     symbol    math.prod(x.shape)
     symbol    sum(x.shape)
     symbol    x.storage_offset()
-    relation  x.stride()
-    relation  tuple(x.stride(d) for d in range(x.dim()))
-    relation  attempt(x.stride, 0)
-    relation  attempt(x.stride, -1)
+    parts     x.stride()
+    parts     tuple(x.stride(d) for d in range(x.dim()))
+    parts     attempt(x.stride, 0)
+    parts     attempt(x.stride, -1)
     relation  attempt(x.stride, 7)
     relation  attempt(x.size, 7)
     relation  attempt(len, x)
     relation  x.is_contiguous()
     relation  x.is_contiguous(memory_format=torch.contiguous_format)
-    relation  x.is_contiguous(memory_format=torch.channels_last)
+    parts     x.is_contiguous(memory_format=torch.channels_last)
     relation  x.is_contiguous(memory_format=torch.channels_last_3d)
-    relation  x.dim_order()
-    relation  attempt(lambda: x.dim_order(ambiguity_check=True))
-    relation  torch.ops.aten.is_non_overlapping_and_dense(x)
+    parts     x.dim_order()
+    parts     attempt(lambda: x.dim_order(ambiguity_check=True))
+    parts     torch.ops.aten.is_non_overlapping_and_dense(x)
     relation  torch._prims_common.is_non_overlapping_and_dense(x)
-    relation  torch._prims_common.suggest_memory_format(x) == torch.contiguous_format
-    relation  torch._prims_common.is_contiguous(x)
+    parts     torch._prims_common.suggest_memory_format(x) == torch.contiguous_format
+    parts     torch._prims_common.is_contiguous(x)
     relation  x.t().is_contiguous() if x.dim() < 3 else x.mT.is_contiguous()
     relation  x.unsqueeze(0).is_contiguous()
-    relation  x.is_same_size(x.transpose(0, -1)) if x.dim() else 5
+    parts     x.is_same_size(x.transpose(0, -1)) if x.dim() else 5
     relation  torch.is_same_size(x, x + 1)
-    relation  x.shape == (5, 7)
-    relation  x.shape == x.mT.shape if x.dim() > 1 else 5
-    relation  (5, 7) == x.shape
+    parts     x.shape == (5, 7)
+    parts     x.shape == x.mT.shape if x.dim() > 1 else 5
+    parts     (5, 7) == x.shape
     relation  x.shape[:1] == (1,)
-    relation  x.shape != (1, 7)
+    parts     x.shape != (1, 7)
     relation  x.shape < (4, 4)
-    relation  1 in x.shape
-    relation  x.shape.count(1)
+    parts     1 in x.shape
+    parts     x.shape.count(1)
     relation  attempt(x.shape.index, 7)
     relation  bool(x.numel())
     relation  not x.numel()
-    relation  max(x.shape, default=0)
-    relation  min(x.shape, default=0)
-    relation  sorted(x.shape)
-    relation  all(x.shape)
-    relation  any(size == 1 for size in x.shape)
-    relation  attempt(torch.broadcast_shapes, x.shape, (5, 1)) == 'RuntimeError'
-    relation  x.squeeze().dim()
-    relation  len(x.squeeze().shape)
+    parts     max(x.shape, default=0)
+    parts     min(x.shape, default=0)
+    parts     sorted(x.shape)
+    parts     all(x.shape)
+    parts     any(size == 1 for size in x.shape)
+    parts     attempt(torch.broadcast_shapes, x.shape, (5, 1)) == 'RuntimeError'
+    parts     x.squeeze().dim()
+    parts     len(x.squeeze().shape)
     relation  x.squeeze(0).dim()
-    relation  len(torch.atleast_2d(x.squeeze()).shape)
+    parts     len(torch.atleast_2d(x.squeeze()).shape)
     value     hash(x.shape)
-    value     {tuple(x.shape): 3} == {(5, 7): 3}
+    parts     {tuple(x.shape): 3} == {(5, 7): 3}
     value     repr(x.shape)
     value     str(x.shape)
     value     f'{x.shape}'
     value     str(list(x.shape))
-    value     str(tuple(x.stride()))
+    parts     str(tuple(x.stride()))
     value     len(list(x.unbind(0))) if x.dim() else 5
     value     [row.dim() for row in x] if x.dim() else 5
     value     len(x.split(2)) if x.dim() else 5
-    value     attempt(lambda: [row.shape[0] for row in x])
+    parts     attempt(lambda: [row.shape[0] for row in x])
     relation  bool((x == x).all())
     relation  torch.equal(x, x)
     relation  torch.equal(x, x + 1)
@@ -280,9 +282,9 @@ TENSOR = list(rows("x", """
     relation  torch.allclose(x, x)
     relation  torch.allclose(x, x + 1)
     relation  x.equal(x * 1)
-    relation  attempt(bool, x)
-    relation  attempt(lambda: x.is_nonzero())
-    relation  attempt(torch.is_nonzero, x)
+    parts     attempt(bool, x)
+    parts     attempt(lambda: x.is_nonzero())
+    parts     attempt(torch.is_nonzero, x)
     relation  3.0 in x
     relation  attempt(float, x)
     relation  attempt(int, x)
@@ -304,27 +306,21 @@ TENSOR = list(rows("x", """
     escape    x.__array__().shape
     escape    x.__dlpack_device__()[1]
     escape    torch.from_dlpack(x).data_ptr() == x.data_ptr()
-    escape    x._version
-    escape    x._base is None
-    escape    x._is_view()
     escape    x._cdata == x._cdata
     escape    repr(x)
     escape    str(x)
     escape    f'{x}'
     escape    pickle.loads(pickle.dumps(x)).shape == x.shape
-    escape    torch._C._dispatch_keys(x).has(torch._C.DispatchKey.CPU)
     escape    torch._C._storage_Use_Count(x.untyped_storage()._cdata) > 0
-    escape    torch._debug_has_internal_overlap(x)
-    relation  x.contiguous() is x
-    relation  x.contiguous().stride()
-    relation  x.t().contiguous().stride() if x.dim() < 3 else 5
-    relation  (x * 2).stride()
-    relation  torch.empty_like(x).stride()
-    relation  torch.zeros_like(x).stride()
-    relation  x.clone().stride()
-    relation  x.reshape(-1).stride()
-    relation  x.unsqueeze(-1).stride()
-    relation  x.mT.stride() if x.dim() > 1 else 5
+    parts     x.contiguous().stride()
+    parts     x.t().contiguous().stride() if x.dim() < 3 else 5
+    parts     (x * 2).stride()
+    parts     torch.empty_like(x).stride()
+    parts     torch.zeros_like(x).stride()
+    parts     x.clone().stride()
+    parts     x.reshape(-1).stride()
+    parts     x.unsqueeze(-1).stride()
+    parts     x.mT.stride() if x.dim() > 1 else 5
     relation  x.double().is_contiguous()
     relation  x.expand_as(x) is x
     relation  x.reshape(x.shape) is x
@@ -339,8 +335,8 @@ SHAPE = list(rows("s", """
     fixed     type(s[:1]) is torch.Size
     fixed     type(s + (3,)) is torch.Size
     symbol    tuple(s)
-    symbol    s.numel()
-    symbol    torch.Size(s).numel()
+    value     s.numel()
+    value     torch.Size(s).numel()
     symbol    tuple(s + (3,))
     symbol    tuple((3,) + s)
     symbol    tuple(s * 2)
@@ -384,7 +380,7 @@ NUMBERS = list(rows("ab", """
     fixed     isinstance(a, bool)
     fixed     isinstance(a, (int, torch.SymInt))
     fixed     isinstance(a / 2, float)
-    fixed     isinstance(a < b, bool)
+    parts     isinstance(a < b, bool)
     fixed     callable(a)
     symbol    a + b
     symbol    a - b

@@ -8,6 +8,7 @@ import enum
 import inspect
 import functools
 import gc
+import math
 import threading
 import weakref
 
@@ -354,7 +355,7 @@ def test_the_programs_own_errors():
 
 
 def test_an_error_that_only_symbols_bring_is_not_seen():
-    jitted = escapement.jit(lambda x: x * pow(x.shape[0], 2, 5))
+    jitted = escapement.jit(lambda x: x * math.ldexp(1.0, x.shape[0]))   # C code that takes nothing but an int
     check_all = [(matrix(n),) for n in (3, 4, 5)]
     for args in check_all:
         equal(jitted(*args), jitted.__wrapped__(*args))
@@ -364,7 +365,7 @@ def test_an_error_that_only_symbols_bring_is_not_seen():
 def test_after_a_write_such_an_error_is_raised_with_a_note():
     def fn(x):
         x.add_(1)
-        return x * pow(x.shape[0], 2, 5)
+        return x * math.ldexp(1.0, x.shape[0])
 
     with pytest.raises(TypeError) as error:
         escapement.jit(fn)(matrix(3))

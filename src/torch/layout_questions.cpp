@@ -1,0 +1,192 @@
+// See layout_questions.h.
+#include "torch/layout_questions.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "torch/recorder_fallback.h"
+
+namespace escapement {
+
+namespace {
+
+using BKind = BoolExpr::Kind;
+
+std::atomic<ShortcutAsks> shortcut_asks{nullptr};
+
+constexpr const char* kStridesRead = "strides read where a size is 1 or 0";
+constexpr const char* kOffsetRead = "storage offset read of an empty tensor";
+
+std::vector<int> innermost_first(at::MemoryFormat format, int64_t rank) {
+  if (format == at::MemoryFormat::ChannelsLast && rank == 4) return {1, 3, 2, 0};
+  if (format == at::MemoryFormat::ChannelsLast3d && rank == 5) return {1, 4, 3, 2, 0};
+  std::vector<int> order;
+  if (format == at::MemoryFormat::Contiguous)
+    for (int axis = static_cast<int>(rank) - 1; axis >= 0; --axis) order.push_back(axis);
+  return order;
+}
+
+// What is said of one tensor of the trace.
+class Layout {
+ public:
+  explicit Layout(const AskedLayout& asked)
+      : tape_(asked.tape), dims_(asked.tape.dims()), value_(asked.value), type_(asked.tape.trace().type(asked.value)), real_(asked.real) {}
+
+  // "Every axis has size 1 or the stride that the inner ones give it", of a tensor that is not empty: how far the worst axis is from
+  // that, an expression that is 0 where it holds and else larger. Empty: it holds for all sizes.
+  Dim misfit(const std::vector<int>& innermost_first) {
+    const Dim one = dims_.constant(1);
+    Dim expected = one, worst;
+    for (const int axis : innermost_first) {
+      const Dim size = type_.sizes[axis], stride = type_.strides[axis];
+      if (dims_.equal(size, one) != Truth::yes && dims_.equal(stride, expected) != Truth::yes) {
+        const Dim off = dims_.sub(stride, expected);
+        const Dim misfit = dims_.min(dims_.sub(size, one), dims_.max(off, dims_.neg(off)));
+        worst = worst ? dims_.max(worst, misfit) : misfit;
+      }
+      expected = dims_.mul(expected, size);
+    }
+    return worst;
+  }
+
+  Dim smallest_size() {
+    Dim smallest;
+    for (const Dim size : type_.sizes) smallest = smallest ? dims_.min(smallest, size) : size;
+    return smallest;
+  }
+
+  BoolExprPtr at_most_zero(Dim dim, bool hint) { return bool_relation(Guard::Kind::less_equal, dim, dims_.constant(0), hint); }
+  BoolExprPtr holds_something() {
+    if (real_.numel() == 0) return bool_relation(Guard::Kind::less_equal, dims_.constant(1), smallest_size(), false);
+    BoolExprPtr all = bool_constant(true);
+    for (const Dim size : type_.sizes)
+      all = bool_both(std::move(all), bool_relation(Guard::Kind::less_equal, dims_.constant(1), size, true));
+    return all;
+  }
+
+  // Of a copy where eager makes a view at some sizes: those are guarded, or the recording ends here (Tape::note_may_share).
+  bool tells_layout() {
+    tape_.note_write(value_);
+    return tape_.live();
+  }
+
+  bool addresses(int axis) const { return real_.size(axis) != 1 && real_.numel() != 0; }
+
+  // Of an input, what is read from it.
+  std::optional<Dim> certain_stride(int axis) {
+    const auto input = tape_.input_of(value_);
+    if (!input) return {};
+    const Dim claimed = type_.strides[axis];
+    const auto symbol = dims_.as_symbol(claimed);
+    if (symbol && dims_.info(*symbol).source.kind == Source::Kind::input_stride) return claimed;
+    if (!addresses(axis)) return tape_.input_stride(*input, axis, real_.stride(axis));
+    return {};
+  }
+
+  // Where the axis addresses something now, it is guarded that it does.
+  Dim stride(int axis) {
+    if (!tells_layout()) return dims_.constant(real_.stride(axis));
+    if (!addresses(axis)) {
+      tape_.pin_everything(kStridesRead);
+      return dims_.constant(real_.stride(axis));
+    }
+    decide(tape_, *holds_something(), kStridesRead);
+    tape_.guard_relation(Guard::Kind::less, dims_.constant(1), type_.sizes[axis], true, kStridesRead);
+    return type_.strides[axis];
+  }
+
+  Dim offset() {
+    if (dims_.as_constant(type_.offset) != std::optional<int64_t>(0)) {
+      if (real_.numel() == 0) {
+        tape_.pin_everything(kOffsetRead);
+        return dims_.constant(real_.storage_offset());
+      }
+      decide(tape_, *holds_something(), kOffsetRead);
+    }
+    return dims_.add(tape_.storage_offset(type_.root), type_.offset);
+  }
+
+  // Axes that address something, innermost first, as seen; the others do not count.
+  std::vector<int> order_seen() const {
+    std::vector<int> order;
+    for (int axis = 0; axis < type_.rank(); ++axis)
+      if (real_.size(axis) > 1) order.push_back(axis);
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return real_.stride(a) < real_.stride(b); });
+    return order;
+  }
+
+  // That the axes lie in this order, and that no others address anything.
+  BoolExprPtr lies_in(const std::vector<int>& order) {
+    BoolExprPtr all = holds_something();
+    for (int axis = 0; axis < type_.rank(); ++axis) {
+      const bool counts = std::find(order.begin(), order.end(), axis) != order.end();
+      all = bool_both(std::move(all), counts ? bool_relation(Guard::Kind::less, dims_.constant(1), type_.sizes[axis], true)
+                                             : bool_relation(Guard::Kind::less_equal, type_.sizes[axis], dims_.constant(1), true));
+    }
+    for (size_t i = 1; i < order.size(); ++i)
+      all = bool_both(std::move(all), bool_relation(Guard::Kind::less_equal, type_.strides[order[i - 1]], type_.strides[order[i]], true));
+    return all;
+  }
+
+ private:
+  Tape& tape_;
+  DimTable& dims_;
+  const ValueId value_;
+  const TensorType type_;
+  const at::Tensor real_;
+};
+
+// `premise`: where the answer is an expression of sizes; elsewhere it is what was seen, of these very inputs.
+c10::SymBool layout_answer(Tape& tape, BoolExprPtr answer, BoolExprPtr premise) {
+  const bool hint = answer->hint;
+  return symbool(tape, bool_node(BKind::layout, std::move(answer), std::move(premise), hint));
+}
+
+bool is_shortcut() {
+  const ShortcutAsks asks = shortcut_asks.load(std::memory_order_acquire);
+  return asks != nullptr && asks();
+}
+
+}  // namespace
+
+void set_shortcut_asks(ShortcutAsks asks) { shortcut_asks.store(asks, std::memory_order_release); }
+
+c10::SymBool asked_contiguous(const AskedLayout& asked, at::MemoryFormat format) {
+  const bool seen = asked.real.is_contiguous(format);
+  const std::vector<int> order = innermost_first(format, asked.real.dim());
+  if (order.empty()) return seen;  // no axes, or a format of another rank
+  Layout layout(asked);
+  Dim misfit = layout.misfit(order);
+  if (is_shortcut()) return !misfit;
+  if (composite_in_progress() == nullptr && !layout.tells_layout()) return seen;
+  if (format != at::MemoryFormat::Contiguous)
+    return layout_answer(asked.tape, misfit ? layout.at_most_zero(misfit, seen) : bool_constant(seen), layout.holds_something());
+  if (!misfit) return true;
+  misfit = asked.tape.dims().min(layout.smallest_size(), misfit);  // an empty tensor is contiguous whatever its strides are
+  return layout_answer(asked.tape, layout.at_most_zero(misfit, seen), nullptr);
+}
+
+c10::SymBool asked_dense(const AskedLayout& asked) {
+  const bool seen = asked.real.is_non_overlapping_and_dense();
+  Layout layout(asked);
+  if (asked.real.dim() == 0 || !layout.tells_layout()) return seen;
+  std::vector<int> order = layout.order_seen();
+  const BoolExprPtr premise = seen ? layout.holds_something() : layout.lies_in(order);
+  for (int axis = 0; axis < asked.real.dim(); ++axis)  // the rest, which fit anywhere while their size is 1
+    if (std::find(order.begin(), order.end(), axis) == order.end()) order.push_back(axis);
+  const Dim misfit = layout.misfit(order);
+  return layout_answer(asked.tape, misfit ? layout.at_most_zero(misfit, seen) : bool_constant(seen), premise);
+}
+
+c10::SymInt asked_stride(const AskedLayout& asked, int axis) {
+  Layout layout(asked);
+  const int64_t hint = asked.real.stride(axis);
+  if (const auto certain = layout.certain_stride(axis)) return asked.tape.symint(*certain, hint);
+  return asked.tape.unsure(hint, [layout, axis]() mutable { return layout.stride(axis); });
+}
+
+c10::SymInt asked_offset(const AskedLayout& asked) {
+  return asked.tape.symint(Layout(asked).offset(), asked.real.storage_offset());
+}
+
+}  // namespace escapement
