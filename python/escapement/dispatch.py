@@ -126,8 +126,10 @@ def node_trunc(node):
 
 
 def node_abs(node):
-    zero = node.wrap_int(0) if node.is_int() else node.wrap_float(0.0)
-    return node if holds(node.ge(zero)) else node.neg()
+    if node.is_int():
+        return node if holds(node.ge(node.wrap_int(0))) else node.neg()
+    zero = node.wrap_float(0.0)
+    return (node if holds(node.ge(zero)) else node.neg()).add(zero)   # -0.0 is not below zero; the sum is 0.0
 
 
 def node_ite(node, then, otherwise):

@@ -98,6 +98,7 @@ TABLE = {
     "EmptyTensor.cpp": {"*": ENFORCED},      # whether a number of bytes overflows
     "Resize.h": {"*": ENFORCED},             # bounds of a storage
     "InferSize.h": {"*": ENFORCED},
+    "Repeat.cpp": {"*": ENFORCED},           # repeats not known to be one for all are checked to be as many as there are elements
     "ExpandUtils.h": {"*": ENFORCED},        # sums over what was broadcast: the sizes are made equal by a view
     "Convolution.cpp": {"*": REFUSAL},       # which library computes it: by whether it is large, or empty; the result's sizes are the same
     "input_metadata.cpp": {"*": ENFORCED},   # a gradient and its tensor: the same

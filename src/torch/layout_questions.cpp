@@ -66,7 +66,7 @@ class Layout {
 
   // Of a copy where eager makes a view at some sizes: those are guarded, or the recording ends here (Tape::note_may_share).
   bool tells_layout() {
-    tape_.note_write(value_);
+    tape_.note_shared_write(value_);
     return tape_.live();
   }
 
@@ -156,6 +156,7 @@ c10::SymBool asked_contiguous(const AskedLayout& asked, at::MemoryFormat format)
   const std::vector<int> order = innermost_first(format, asked.real.dim());
   if (order.empty()) return seen;  // no axes, or a format of another rank
   Layout layout(asked);
+  asked.tape.begin_question(asked.value);
   Dim misfit = layout.misfit(order);
   if (is_shortcut()) return !misfit;
   if (composite_in_progress() == nullptr && !layout.tells_layout()) return seen;
@@ -169,6 +170,7 @@ c10::SymBool asked_contiguous(const AskedLayout& asked, at::MemoryFormat format)
 c10::SymBool asked_dense(const AskedLayout& asked) {
   const bool seen = asked.real.is_non_overlapping_and_dense();
   Layout layout(asked);
+  asked.tape.begin_question({});
   if (asked.real.dim() == 0 || !layout.tells_layout()) return seen;
   std::vector<int> order = layout.order_seen();
   const BoolExprPtr premise = seen ? layout.holds_something() : layout.lies_in(order);

@@ -7,7 +7,7 @@
 //
 // Two kinds of askers. The program wants the truth. ATen's "is it contiguous, or say no" takes a shortcut and is right either way: it gets
 // what holds for all sizes, without a guard (BoolExpr::Kind::layout). So does Python's `.contiguous()`, which asks before the operator itself,
-// in the program's own words; Python's side tells it by the function that asks.
+// in the program's own words; Python's side tells it by the function that asks. C++'s `contiguous()` is told by what follows (Tape::hold).
 #pragma once
 
 #include "escapement/export.h"

@@ -88,6 +88,7 @@ class OpCall {
   bool varies(std::string_view name) const;                      // holds a symbol: to read it as an integer would pin it
   Dim dim(std::string_view name) const;
   std::vector<Dim> dims(std::string_view name) const;
+  std::vector<Dim> lengths(std::string_view name) const;  // as `dims`, of what cannot be negative: a guard, since eager raises there
   std::optional<int> axis(std::string_view name, int rank) const;
   std::vector<int32_t> axes(std::string_view name, int rank) const;  // sorted; empty = all
 

@@ -1,6 +1,8 @@
 // Library calls: any op without a lowering (or declined by it) is recorded whole, with what its schema says about writes and
 // aliases. Result sizes come from a size rule where we have one that agrees with the real result, else from fresh symbols that
 // are read from the result when the program runs.
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -131,6 +133,7 @@ class CallRecorder {
       std::vector<int32_t> order(sizes.size());
       std::iota(order.begin(), order.end(), 0);
       std::swap(order[1], order[2]);
+      const c10::impl::ExcludeDispatchKeyGuard unseen(kRecorderKey);   // the question is ours, no operator of the program
       if (real.transpose(1, 2).is_contiguous()) return dense_strides(dims_, sizes, order);
     }
     return fresh_dims(i, real.strides(), true);

@@ -132,6 +132,13 @@ std::vector<Dim> OpCall::dims(std::string_view name) const {
   return out;
 }
 
+std::vector<Dim> OpCall::lengths(std::string_view name) const {
+  const std::vector<Dim> out = dims(name);
+  for (const Dim length : out)
+    if (tape.dims().hint(length) >= 0) tape.guard_relation(Guard::Kind::less_equal, tape.dims().constant(0), length, true, "a size is not negative");
+  return out;
+}
+
 std::optional<int> OpCall::axis(std::string_view name, int rank) const {
   if (!given(name)) return {};
   return axis_in(integer(name), rank);

@@ -22,7 +22,7 @@ bool cpu(const at::Tensor& t) { return t.is_cpu(); }
 // The sizes that the factory was asked for: an argument, or those of its model.
 std::vector<Dim> asked_sizes(const OpCall& call) {
   if (call.plan.base == "scalar_tensor") return {};
-  if (call.find("size") >= 0) return call.dims("size");
+  if (call.find("size") >= 0) return call.lengths("size");
   return call.type(call.value("self")).sizes;
 }
 

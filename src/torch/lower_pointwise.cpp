@@ -122,7 +122,12 @@ DType rule_type(const OpCall& call, Op op, const std::vector<ValueId>& values) {
 }
 
 // ATen's kernels of these take a number, or a 0-d tensor of another type, in the dtype of the result.
-bool rounds_numbers(Op op) { return op == Op::add || op == Op::sub || op == Op::pow; }
+bool rounds_numbers(Op op) {
+  switch (op) {
+    case Op::add: case Op::sub: case Op::pow: case Op::eq: case Op::ne: case Op::lt: case Op::le: case Op::gt: case Op::ge: return true;
+    default: return false;
+  }
+}
 
 // Numbers become 0-d constants of the dtype the op computes in; a tensor that would promote the computation beyond it is cast.
 std::vector<ValueId> in_common(OpCall& call, Op op, std::vector<Operand>& operands, DType common) {

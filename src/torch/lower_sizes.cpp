@@ -36,14 +36,14 @@ Sizes as_second(OpCall& call) {
 }
 
 Sizes as_size_argument(OpCall& call) {
-  if (call.find("size") >= 0) return {call.dims("size")};
+  if (call.find("size") >= 0) return {call.lengths("size")};
   return {};
 }
 
 Sizes as_input_sizes(OpCall& call) { return {call.dims("input_sizes")}; }
 
 Sizes as_self_or_size(OpCall& call) {
-  if (call.find("size") >= 0 && call.given("size")) return {call.dims("size")};
+  if (call.find("size") >= 0 && call.given("size")) return {call.lengths("size")};
   return as_first(call);
 }
 
@@ -134,7 +134,7 @@ Sizes upsample(OpCall& call) {
 Sizes repeat(OpCall& call) {
   const std::vector<Dim>& in = sizes_of(call, 0);
   if (call.find("repeats") < 0) return {};
-  const std::vector<Dim> repeats = call.dims("repeats");
+  const std::vector<Dim> repeats = call.lengths("repeats");
   if (repeats.size() < in.size()) return {};
   std::vector<Dim> out = repeats;
   const size_t added = repeats.size() - in.size();

@@ -253,8 +253,13 @@ bool expand_to(OpCall& call, std::vector<Dim> sizes) {
   const ValueId v = call.value("self");
   const std::vector<Dim>& old = call.type(v).sizes;
   const size_t added = sizes.size() - old.size();
-  for (size_t i = 0; i < old.size(); ++i)
-    if (call.table().as_constant(sizes[added + i]) == std::optional<int64_t>(-1)) sizes[added + i] = old[i];
+  const Dim zero = call.table().constant(0), kept = call.table().constant(-1);
+  for (size_t i = 0; i < old.size(); ++i) {
+    const bool as_it_is = call.table().hint(sizes[added + i]) == std::optional<int64_t>(-1);
+    if (as_it_is) call.tape.guard_relation(Guard::Kind::equal, sizes[added + i], kept, true, "expand: -1 is the size there is");
+    else call.tape.guard_relation(Guard::Kind::less_equal, zero, sizes[added + i], true, "expand: a size, not -1");
+    if (as_it_is) sizes[added + i] = old[i];
+  }
   Attrs attrs;
   attrs.sizes = std::move(sizes);
   return call.done(call.build.view(Op::expand, v, std::move(attrs)));
@@ -403,20 +408,18 @@ bool lower_chunk(OpCall& call) {
 
 namespace {
 
-// That the elements lie in the root's memory, which eager asks of the storage. Of an argument's nothing is known but its address.
+// That the elements, if there are any, lie in the root's memory, which eager asks of the storage. Of an argument's nothing is known but its
+// address.
 bool as_strided_fits(OpCall& call, ValueId root, Dim start, std::span<const Dim> sizes, std::span<const Dim> strides) {
   DimTable& dims = call.table();
   if (!call.tape.trace()[root].definition || sizes.size() != strides.size()) return false;
   const Dim one = dims.constant(1);
   Dim end = dims.add(start, one);
-  for (size_t d = 0; d < sizes.size(); ++d) {
-    if (*dims.hint(sizes[d]) == 0) return false;
-    call.tape.guard_relation(Guard::Kind::less_equal, one, sizes[d], true, "as_strided of elements that are there");
-    end = dims.add(end, dims.mul(dims.sub(sizes[d], one), strides[d]));
-  }
+  for (size_t d = 0; d < sizes.size(); ++d) end = dims.add(end, dims.mul(dims.sub(sizes[d], one), strides[d]));
+  const Dim needed = dims.mul(dims.min(one, dims.product(sizes)), end);
   const Dim extent = dims.product(call.type(root).sizes);
-  if (*dims.hint(end) > *dims.hint(extent)) return false;
-  call.tape.guard_relation(Guard::Kind::less_equal, end, extent, true, "as_strided within the memory");
+  if (*dims.hint(needed) > *dims.hint(extent)) return false;
+  call.tape.guard_relation(Guard::Kind::less_equal, needed, extent, true, "as_strided within the memory");
   return true;
 }
 

@@ -86,4 +86,16 @@ Dim Tape::settled(Dim dim) {
   return stack.back();
 }
 
+void Tape::begin_question(ValueId asked) {
+  end_question();
+  asked_ = asked;
+}
+
+void Tape::hold(std::function<void()> guard) { held_ = std::move(guard); }
+
+void Tape::end_question(ValueId made_contiguous) {
+  const auto guard = std::exchange(held_, nullptr);
+  if (guard && !(made_contiguous && made_contiguous == asked_)) guard();
+}
+
 }  // namespace escapement

@@ -563,6 +563,13 @@ void materialise(const Stack& stack, size_t arguments) {
   }
 }
 
+// The tensor of the program that `contiguous` is called on, if it is that operator.
+ValueId made_contiguous(const OpPlan& plan, const Stack& stack, size_t arguments) {
+  if (plan.base != "contiguous") return {};
+  const Wrapper* const w = Wrapper::of(stack[stack.size() - arguments].toTensor());
+  return w ? w->value() : ValueId();
+}
+
 void on_op(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   if (t_listener != nullptr) return t_listener->on_op(op, *stack);
   const size_t arguments = op.schema().arguments().size();
@@ -572,7 +579,8 @@ void on_op(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   if (!tape || !tape->live()) return run_real(op, *stack, arguments);
   if (tape->lent.any()) tape->lent.take_in(*tape);
   OpPlan& plan = plan_of(op);
-  if (plan.pass) return run_real(op, *stack, arguments);
+  tape->end_question(made_contiguous(plan, *stack, arguments));
+  if (!tape->live() || plan.pass) return run_real(op, *stack, arguments);
   if (autocast_applies(plan)) return run_autocast(op, *stack);
   if (special(*tape, plan, op, *stack)) return;
   if (plan.decompose) return decompose(*tape, plan, op, *stack);

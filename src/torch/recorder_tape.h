@@ -87,6 +87,11 @@ struct Tape : std::enable_shared_from_this<Tape> {
   // A number that is an expression only under conditions, which `settle` guards: when somebody looks at it, not before.
   c10::SymInt unsure(int64_t hint, std::function<Dim()> settle);
   Dim settled(Dim dim);                     // without such numbers
+  // C++'s `contiguous()` asks the tensor, is told no and calls the operator, which is right for every size; a program that asks the same
+  // wants an answer. So the guard of a no waits for what comes next: the operator on that tensor, or anything else.
+  void begin_question(ValueId asked);
+  void hold(std::function<void()> guard);   // of the question begun last
+  void end_question(ValueId made_contiguous = {});  // an operator begins, and is `contiguous` of this; or the program ends
   void guard_float_value(ValueId value, double seen);   // a float the host looked at
   void guard_truth(ValueId truth, const char* because);  // a 0-d boolean that holds
 
@@ -107,6 +112,8 @@ struct Tape : std::enable_shared_from_this<Tape> {
     std::function<Dim()> settle;             // null once it is settled
   };
   Dim settled_symbol(Symbol symbol);
+  ValueId asked_;
+  std::function<void()> held_;
   InstrId bound_after(Dim left, Dim right) const;
   ValueId add_captured(const at::Tensor& real);
   struct Captured {

@@ -2,7 +2,6 @@
 #include "torch/symnode.h"
 
 #include <cmath>
-#include <stdexcept>
 
 #include "support/error.h"
 
@@ -262,19 +261,6 @@ c10::SymNode Node::ge(const c10::SymNode& o) { return compare(Guard::Kind::less_
 
 namespace {
 
-// As Python has it. Its integers have no end and ours do: then the program cannot be recorded.
-int64_t whole(double value) {
-  if (std::isnan(value)) throw std::domain_error("cannot convert float NaN to integer");
-  if (std::isinf(value)) throw std::overflow_error("cannot convert float infinity to integer");
-  if (!(std::abs(value) < 0x1p63)) throw std::overflow_error("an integer of more than 64 bits");
-  return static_cast<int64_t>(value);
-}
-
-}  // namespace
-
-// floor(a / b) of integers is a floordiv; any other float is looked at.
-namespace {
-
 // Infinity, NaN and numbers beyond 64 bits are none of ours; in Python the caller then asks Python (arithmetic.py).
 int64_t whole(double value) {
   TORCH_CHECK(std::abs(value) < kInt64Bound, "cannot convert ", value, " to an integer of 64 bits");
@@ -283,6 +269,7 @@ int64_t whole(double value) {
 
 }  // namespace
 
+// floor(a / b) of integers is a floordiv; any other float is looked at.
 c10::SymNode Node::floor() {
   if (kind_ != Kind::real) return clone();
   const FloatExpr& e = *float_;
@@ -341,6 +328,10 @@ int64_t Node::guard_int(const char* file, int64_t line) {
 
 bool Node::guard_bool(const char* file, int64_t line) {
   if (kind_ != Kind::boolean) return guard_int(file, line) != 0;
+  if (bool_expr_->kind == BKind::layout && !bool_expr_->hint && tape_->live()) {
+    tape_->hold([tape = tape_.get(), expr = bool_expr_, why = place("branch", file, line)] { decide(*tape, *expr, why); });
+    return false;
+  }
   return decide(*tape_, *bool_expr_, place("branch", file, line));
 }
 

@@ -55,7 +55,7 @@ const Row kRows[] = {
     {"filled_then_written", [](const Tensor& x) { Tensor t = at::zeros({3}); float* const p = t.data_ptr<float>(); t.add_(x.sum()); return x + p[0]; }, "storage_access"},
     {"data_read", [](const Tensor& x) { return x + (x.numel() > 0 ? x.contiguous().data_ptr<float>()[0] : 0); }, "storage_access"},
     {"result_read", [](const Tensor& x) { return x + x.sum().data_ptr<float>()[0]; }, "storage_access"},
-    {"memory_handed_on", [](const Tensor& x) { return at::empty({0}).set_(table().storage(), 0, {3}, {1}) * x; }, "storage_access"},
+    {"memory_handed_on", [](const Tensor& x) { return at::empty({0}).set_(table().storage(), 0, {3}, {1}) * x; }, "argument_reshaped"},
     {"data_of_a_global", [](const Tensor& x) { return x * table().data(); }, "made_unseen"},
     {"a_global", [](const Tensor& x) { return x * table(); }, ""},
     {"made_below_the_dispatcher", [](const Tensor& x) { return x * own_memory(2); }, ""},

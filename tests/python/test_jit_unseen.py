@@ -62,7 +62,7 @@ def saved():
 
 
 SAVED = saved()
-UNSEEN, MEMORY = "made_unseen", "storage_access"
+UNSEEN, MEMORY, SET = "made_unseen", "storage_access", "argument_reshaped"
 ROWS = {
     # literals: from Python numbers, copied
     "tensor of numbers": (lambda x: x * torch.tensor([1., 2., 3.]), None),
@@ -73,8 +73,8 @@ ROWS = {
     "large": (lambda x: x.sum() + torch.tensor([1.] * 20000), None),
     "an index of numbers": (lambda x: x[:, [0, 2]], None),
     "zeros filled": (lambda x: filled(torch.zeros(3), x), None),
-    "pickle": (lambda x: x * pickle.loads(PICKLED), MEMORY),
-    "load": (lambda x: x * torch.load(io.BytesIO(SAVED)), MEMORY),
+    "pickle": (lambda x: x * pickle.loads(PICKLED), SET),
+    "load": (lambda x: x * torch.load(io.BytesIO(SAVED)), SET),
     "on a thread": (lambda x: x * on_a_thread(lambda: torch.full((3,), 2.)), None),
     # of a size, of a value
     "tensor of a size": (lambda x: x * torch.tensor([1., 2., float(x.shape[0])]), None),
@@ -103,8 +103,8 @@ ROWS = {
     "detach of a parameter": (lambda x: x @ LINEAR.weight.detach(), None),
     "tolist of a global": (lambda x: x * GLOBAL.tolist()[0], MEMORY),
     "item of a global": (lambda x: x * GLOBAL[0].item(), None),
-    "deepcopy of a global": (lambda x: x * copy.deepcopy(GLOBAL), MEMORY),
-    "set_ of a storage": (lambda x: x * torch.tensor([]).set_(GLOBAL.untyped_storage(), 0, (3,), (1,)), MEMORY),
+    "deepcopy of a global": (lambda x: x * copy.deepcopy(GLOBAL), SET),
+    "set_ of a storage": (lambda x: x * torch.tensor([]).set_(GLOBAL.untyped_storage(), 0, (3,), (1,)), SET),
 }
 
 

@@ -165,6 +165,13 @@ STABLE = {  # row: (function, operands, numbers)
 CANCELS = {"gelu", "gelu_tanh", "silu_backward", "gelu_backward", "gelu_tanh_backward"}
 
 
+# ATen's gelu of infinities, and of numbers whose cube or double is one, is NaN, infinity or the number, depending on the processor.
+def settled_by_eager(name, operands):
+    if not name.startswith("gelu"):
+        return torch.ones_like(operands[0], dtype=torch.bool)
+    return torch.stack([t.double().abs() < torch.finfo(t.dtype).max / 8 for t in operands]).all(0)
+
+
 # The error is taken in ulps of the larger of the result and the operands' product: gelu and the gradients cancel near their zeros
 # and for large negative operands, where torch's kernels, which use the same formulas, lose as many digits.
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
@@ -174,7 +181,9 @@ def test_stable(name, dtype):
     operands = [sample(dtype, 16 + i) for i in range(count)]
     wanted = function(*operands, *numbers)
     got = scalar_tool.run(name, *operands, values=numbers)
-    w, g = wanted.double(), got.double()
+    settled = settled_by_eager(name, operands)
+    operands = [t[settled] for t in operands]
+    w, g = wanted[settled].double(), got[settled].double()
     assert torch.equal(w.isnan(), g.isnan()) and torch.equal(w.isinf(), g.isinf())
     product = torch.stack([t.double().abs() for t in operands]).prod(0)
     size = torch.maximum(w.abs(), torch.maximum(product, operands[0].double().abs()) if name in CANCELS else w.abs())

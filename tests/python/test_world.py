@@ -15,6 +15,12 @@ pytestmark = [pytest.mark.usefixtures("fresh"), pytest.mark.filterwarnings("igno
 SIZES = (3, 21, 3, 0, 1, 5)
 
 
+@pytest.fixture(autouse=True)
+def flags_may_change(monkeypatch):
+    """PyTorch's own test modules, which other tests here import, forbid it for the whole process."""
+    monkeypatch.setattr(torch.backends, "__allow_nonbracketed_mutation_flag", True)
+
+
 def program(*lines):
     """A function of x from its lines."""
     names = {"torch": torch, "OWN": OWN, "functional": torch.nn.functional}
