@@ -72,6 +72,18 @@ TEST(Recorder, InPlaceAndViews) {
   });
 }
 
+// `contiguous()` asks the same and needs no answer; the program's own question is guarded, also where that operator comes next.
+TEST(Recorder, AQuestionOfLayoutIsTheProgramsOwn) {
+  const c10::InferenceMode inference;
+  const Program program = [](const auto& x) {
+    const at::Tensor t = x[0].t();
+    return t.is_contiguous() ? Values{t - 1} : Values{t.contiguous() + 1};
+  };
+  const Recorded run = record(program, {at::randn({3, 4})});
+  EXPECT_EQ(run_again(run.recording, {at::randn({5, 7})}).failed, nullptr);
+  EXPECT_NE(run_again(run.recording, {at::randn({1, 7})}).failed, nullptr);
+}
+
 TEST(Recorder, APlainSizePinsThatSizeAlone) {
   const c10::InferenceMode inference;
   const Recorded run = record([](const auto& x) { return Values{x[0] * static_cast<double>(x[0].size(0))}; }, {at::randn({3, 4})});
