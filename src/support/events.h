@@ -1,7 +1,7 @@
 // The event log: process-wide counters behind stats(), and a short list of recent events for reports.
 //
-// Counters are keyed by a Reason, by a row of stats.def, or by a free name. The first two are relaxed atomics and cost a
-// nanosecond, so hot paths may count; free names and events take a lock. Counting never throws and never fails.
+// Counters are keyed by a Reason, by a row of stats.def, or by a free name. The first two are words of the thread that counts and cost a
+// nanosecond, so hot paths may count; free names, events and reading take a lock. Counting never throws and never fails.
 #pragma once
 
 #include <cstdint>

@@ -66,6 +66,20 @@ TEST(Counters, CountFromManyThreadsAndAreListedByName) {
   EXPECT_TRUE(counters().empty());
 }
 
+// A thread counts in a tally of its own, which serves another thread once it has ended.
+TEST(Counters, CountsOfEndedThreadsStayAndAResetForgetsThemAll) {
+  reset_counters();
+  for (int round = 1; round <= 3; ++round) {
+    std::thread([] { count(Stat::launches, 5), count(Reason::apart_cycle); }).join();
+    EXPECT_EQ(counted(Stat::launches), 5 * round);
+    EXPECT_EQ(counted(Reason::apart_cycle), round);
+  }
+  std::thread([] { reset_counters(); }).join();
+  EXPECT_TRUE(counters().empty());
+  count(Stat::launches);
+  EXPECT_EQ(counted(Stat::launches), 1);
+}
+
 TEST(Events, TheNewestAreKeptAndNumbered) {
   reset_counters();
   for (size_t i = 0; i < kMaxEvents + 5; ++i) log_event("recompile", std::to_string(i));
