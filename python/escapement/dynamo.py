@@ -1,6 +1,6 @@
 """Dynamo, steered: every dim dynamic from the first compile, a budget of recompiles, then a graph break at the escape.
 
-With notes.py, dispatch.py, oblivious.py and layout_reads.py the only file that knows private names of torch (they move between
+With the files that it installs, notes.py, dispatch.py and oblivious.py the only file that knows private names of torch (they move between
 releases). Four functions of Dynamo are wrapped here, once; they do nothing unless the compiler function is ours:
 
   compile_frame               holds tracing and the backend call, so configuration can be patched for exactly one compile, and a
@@ -41,7 +41,7 @@ from torch.fx.experimental import symbolic_shapes
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass as is_wrapper_subclass  # noqa: F401
 
-from . import attributes, layout_reads, oblivious, raising, steer_dims
+from . import attributes, data_questions, index_numbers, layout_reads, oblivious, raising, steer_dims, texts
 from .errors import EscapementError
 from .keys import frame_key
 from .ledger import COMPILES, LEDGER, Compile, Plan
@@ -101,7 +101,7 @@ def install(backend, route=None):
         builder.process_automatic_dynamic = process_automatic_dynamic
         SymNodeVariable.evaluate_expr = functools.wraps(torch_evaluate_expr)(evaluate_expr)
         convert_frame._compile = compile_whole
-        for watched in (layout_reads, raising):
+        for watched in (index_numbers, layout_reads, raising, texts):
             watched.install(lambda: getattr(active, "session", None))
     level = logging.INFO if chosen == "recipe" else logging.WARNING
     log.log(level, "sizes are made dynamic by the %s route (torch %s): %s", chosen, torch.__version__, ROUTES[chosen])
@@ -338,6 +338,7 @@ def our_rules(session):
         if session.oblivious:   # otherwise 0 and 1 are constants, and symbols are guarded to be 2 or more
             scope.enter_context(sizes_may_be_zero())
             scope.enter_context(oblivious.answered(session.answers))
+            scope.enter_context(data_questions.answered())
         if session.host:   # a branch on an unbacked size is a graph break; nothing is traced twice for it
             scope.enter_context(torch.compiler.config.patch(unbacked_sources=",".join(session.host)))
         if session.operators:

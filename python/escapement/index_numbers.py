@@ -1,0 +1,93 @@
+"""Numbers that the tracer would pin because they stand in an index: a size, an integer argument, a tensor of one integer.
+
+`x[n]`, `x[:, t]`, `x[t] = y`: the method behind the brackets takes an integer as a constant, so each value would be a compile. The same
+element is what `select` takes as a symbol. So while a frame of ours is traced such numbers are selected first, each on the axis where it
+stands, and the rest of the index follows: in this order torch itself applies an index, so views, strides and errors are the same. An
+index with anything else in it than numbers, slices, None, `...` and tensors of integers is left as it is.
+"""
+
+import functools
+import operator
+
+import torch
+from torch._dynamo.variables import BuiltinVariable, ConstantVariable, SliceVariable, TupleVariable
+from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
+from torch._dynamo.variables.torch_function import can_dispatch_torch_function
+
+INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64)
+
+
+def install(current_session):
+    BuiltinVariable._handle_insert_op_in_graph = reading(BuiltinVariable._handle_insert_op_in_graph, current_session)
+    BuiltinVariable.call_function_handler_cache.clear()    # of what was compiled before; it holds the method as it was
+    TensorVariable.method___setitem__ = writing(TensorVariable.method___setitem__, current_session)
+
+
+def reading(insert, current_session):
+    @functools.wraps(insert)
+    def read(builtin, tx, args, kwargs):
+        is_read = builtin.fn is operator.getitem and current_session() is not None and type(args[0]) is TensorVariable
+        found = selected(tx, *args) if is_read and not can_dispatch_torch_function(tx, args, kwargs) else None
+        if found is None:
+            return insert(builtin, tx, args, kwargs)
+        view, rest = found
+        return insert(builtin, tx, [view, TupleVariable(rest)], kwargs) if rest else view
+
+    return read
+
+
+def writing(setitem, current_session):
+    @functools.wraps(setitem)
+    def write(variable, tx, key, value):
+        found = selected(tx, variable, key) if current_session() is not None else None
+        if found is None:
+            return setitem(variable, tx, key, value)
+        view, rest = found
+        return setitem(view, tx, TupleVariable(rest or [ConstantVariable.create(...)]), value)
+
+    return write
+
+
+def selected(tx, variable, key):
+    """(the tensor with all numbers selected, the rest of the index), or None where there are none or the index is another one."""
+    parts = [part.realize() for part in (key.realize().items if isinstance(key.realize(), TupleVariable) else [key])]
+    kinds = [kind_of(part) for part in parts]
+    if "number" not in kinds or None in kinds or kinds.count("...") > 1 or kinds.count("number") + kinds.count("axis") > rank(variable):
+        return None
+    if tx.output.current_tracer.parent is not None or torch._C._functorch.peek_interpreter_stack() is not None:
+        return None    # inside a body of an operator a number may be one for each element
+    axis, rest = 0, []
+    for place, (kind, part) in enumerate(zip(kinds, parts)):
+        if kind == "number":
+            variable = variable.call_method(tx, "select", [ConstantVariable.create(axis), number(tx, part)], {})
+            continue
+        rest.append(part)
+        if kind == "...":
+            axis = rank(variable) - sum(later in ("number", "axis") for later in kinds[place + 1:])
+        axis += kind == "axis"
+    return variable, rest
+
+
+def kind_of(part):
+    """"number"; what takes an "axis" of the tensor; "none"; "..."; None for anything else."""
+    if isinstance(part, SymNodeVariable):
+        return "number" if isinstance(part.sym_num, torch.SymInt) else None
+    if isinstance(part, TensorVariable):
+        value = example(part)
+        whole = isinstance(value, torch.Tensor) and value.dtype in INTEGERS
+        return None if not whole else "axis" if value.dim() else "number"
+    if isinstance(part, ConstantVariable):
+        return {int: "axis", type(None): "none", type(...): "..."}.get(type(part.value))
+    return "axis" if isinstance(part, SliceVariable) else None
+
+
+def number(tx, part):
+    return part.call_method(tx, "item", [], {}) if isinstance(part, TensorVariable) else part
+
+
+def rank(variable):
+    return example(variable).dim()
+
+
+def example(variable):
+    return variable.proxy.node.meta.get("example_value")
