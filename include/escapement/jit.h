@@ -467,7 +467,7 @@ class Jitted<R(As...)> {
           return std::invoke(fn, static_cast<detail::passed<As>>(arguments)...);
         })) {
     core_ = std::make_unique<detail::JitCore>(
-        [run = run_](detail::LeafReader& reader, detail::Values& results) { run_values(*run, reader, results); },
+        [run = run_](detail::LeafReader& reader, detail::Values& results) { return run_values(*run, reader, results); },
         std::move(module), options, std::move(name));
   }
 
@@ -515,11 +515,16 @@ class Jitted<R(As...)> {
     return places.meet();
   }
 
-  static void run_values(const Run& run, detail::LeafReader& reader, detail::Values& results) {
-    run_kept(run, results, std::tuple<detail::kept<As>...>{detail::put_argument_together<As>(reader)...}, std::index_sequence_for<As...>());
+  static bool run_values(const Run& run, detail::LeafReader& reader, detail::Values& results) {
+    return run_kept(run, results, std::tuple<detail::kept<As>...>{detail::put_argument_together<As>(reader)...}, std::index_sequence_for<As...>());
   }
   template <size_t... I>
-  static void run_kept(const Run& run, detail::Values& results, std::tuple<detail::kept<As>...> arguments, std::index_sequence<I...>) {
+  static bool run_kept(const Run& run, detail::Values& results, std::tuple<detail::kept<As>...> arguments, std::index_sequence<I...>) {
+    detail::Values before;
+    if constexpr (kInOut) {
+      auto copy = arguments;
+      (detail::give_back<As>(before, std::get<I>(copy)), ...);
+    }
     const auto give_back = [&] { (detail::give_back<As>(results, std::get<I>(arguments)), ...); };
     try {
       if constexpr (std::is_void_v<Result>) run(detail::pass<As>(std::get<I>(arguments))...);
@@ -529,7 +534,9 @@ class Jitted<R(As...)> {
       give_back();
       throw;
     }
+    const size_t first = results.size();
     give_back();
+    return detail::bound_anew(before, std::span<const c10::IValue>(results).subspan(first));
   }
   // The call's result, after its variables have been bound.
   template <class T, class... Arguments>

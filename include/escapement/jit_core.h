@@ -109,6 +109,9 @@ inline double joined_real(const c10::IValue& high, const c10::IValue& low) {
   return value;
 }
 
+// Whether one of these values has become another than it was; nothing is asked of symbols.
+ESCAPEMENT_API bool bound_anew(const Values& before, std::span<const c10::IValue> after);
+
 // The results of one call as values, from one thread's store: a call that is served allocates nothing for them.
 class ESCAPEMENT_API Results {
  public:
@@ -121,8 +124,8 @@ class ESCAPEMENT_API Results {
 
 class ESCAPEMENT_API JitCore {
  public:
-  // Runs the function on values that have the shape said, and appends its results.
-  using Forward = std::function<void(LeafReader& arguments, Values& results)>;
+  // Runs the function on values that have the shape said, and appends its results. True: a variable of its caller has been bound anew.
+  using Forward = std::function<bool(LeafReader& arguments, Values& results)>;
 
   // `module`: whose objects are compared before each call, or null.
   JitCore(Forward forward, std::shared_ptr<torch::nn::Module> module, const OptionList& options, std::string name);

@@ -234,7 +234,35 @@ class GraphMaker {
       if (last_effect_ != kNoIndex) node.after.push_back(last_effect_);
       last_effect_ = n;
     }
+    order_refusals(n);
     order_memory(n);
+  }
+
+  // What may refuse its arguments (a library call, an index) and what the caller can see (a write to its memory, numbers drawn) stay in the
+  // program's order, and in different kernels: where a call ends with an error, exactly that has happened which would have in eager. Nodes of
+  // one kind are not ordered among themselves; each waits for those of the other kind that stand directly before its own.
+  void order_refusals(uint32_t n) {
+    GraphNode& node = graph_.nodes[n];
+    const bool refuses = node.role == Role::call || node.role == Role::index, acts = acts_outside(trace_[node.instr]);
+    if (!refuses && !acts) return;
+    if (latest_.empty() || (refuses && acts) || refuses != latest_refuse_ || acts != latest_act_) {
+      earlier_ = std::exchange(latest_, {});
+      latest_refuse_ = refuses;
+      latest_act_ = acts;
+    }
+    latest_.push_back(n);
+    node.after.insert(node.after.end(), earlier_.begin(), earlier_.end());
+    if (!acts) return;
+    for (const uint32_t p : earlier_) graph_.nodes[p].must_store |= graph_.nodes[p].role == Role::index;   // not computed again beside the write
+  }
+
+  bool acts_outside(const Instr& instr) const {
+    const auto is_given = [&](uint32_t k) {
+      const ValueId v = instr.operands[k], root = trace_.type(v).root ? trace_.type(v).root : v;
+      return !trace_[root].definition;
+    };
+    if (instr.op == Op::write) return is_given(0);
+    return instr.effect && (instr.writes.empty() || instr.why == Reason::call_random || std::any_of(instr.writes.begin(), instr.writes.end(), is_given));
   }
 
   // The nodes that bear a symbol of an instruction's sizes: asked once for all parts of a cat, which wait for the sizes of all.
@@ -356,6 +384,8 @@ class GraphMaker {
   IdMap<InstrId, InstrId> waits_;      // per instruction: the last one that was ordered after it
   std::vector<ValueId> items_;
   uint32_t last_effect_ = kNoIndex;
+  std::vector<uint32_t> latest_, earlier_;  // of those that refuse or act: what stands last, all of one kind, and what stands before
+  bool latest_refuse_ = false, latest_act_ = false;
 };
 
 }  // namespace

@@ -63,6 +63,7 @@ struct Row {
   Ambient ambient;
   std::vector<uint64_t> shape;
   CppLocations locations;
+  std::shared_ptr<std::atomic<bool>> binds = std::make_shared<std::atomic<bool>>(false);   // variables of its caller anew, as seen so far
   std::unique_ptr<Region> region;
   std::unique_ptr<ReplayRegion> replay;    // instead of the region, in replay mode
 
@@ -129,6 +130,10 @@ int64_t pinned_integer(const c10::IValue& value) {
 
 c10::SymFloat read_real(const c10::IValue& value) { return value.toTensor().item().toSymFloat(); }
 
+bool bound_anew(const Values& before, std::span<const c10::IValue> after) {
+  return !std::equal(before.begin(), before.end(), after.begin(), after.end(), [](const c10::IValue& a, const c10::IValue& b) { return a.is(b); });
+}
+
 Results::Results() { values.swap(t_results); }
 Results::~Results() {
   values.clear();
@@ -158,7 +163,7 @@ struct JitCore::Impl {
   const Table* current_table(Reason& refused);
   const Table* publish(Table next);
   Row* row_for(const Ambient& ambient, const Leaves& leaves, Reason& refused);
-  Region::Forward forward_of(std::vector<uint64_t> shape) const;
+  Region::Forward forward_of(const Row& row) const;
   std::unique_ptr<Row> new_row(const Ambient& ambient, const Leaves& leaves, const Table& of);
   void answer(Row& row, const Values& arguments, Values& results);
   void run_eagerly(const Leaves& leaves, const Values& arguments, Values& results, Reason why);
@@ -193,10 +198,10 @@ const Table* JitCore::Impl::current_table(Reason& refused) {
   return publish(std::move(next));
 }
 
-Region::Forward JitCore::Impl::forward_of(std::vector<uint64_t> shape) const {
-  return [this, shape = std::move(shape)](const Values& arguments, Values& results) {
+Region::Forward JitCore::Impl::forward_of(const Row& row) const {
+  return [this, shape = row.shape, binds = row.binds](const Values& arguments, Values& results) {
     LeafReader reader(shape, arguments);
-    forward(reader, results);
+    if (forward(reader, results)) binds->store(true);
   };
 }
 
@@ -204,9 +209,10 @@ std::unique_ptr<Row> JitCore::Impl::new_row(const Ambient& ambient, const Leaves
   auto row = std::make_unique<Row>();
   row->ambient = ambient;
   row->shape.assign(leaves.shape().begin(), leaves.shape().end());
-  row->region = std::make_unique<Region>(name, forward_of(row->shape), inputs_of(leaves), options);
+  row->region = std::make_unique<Region>(name, forward_of(*row), inputs_of(leaves), options);
   row->region->replay_after_budget(kVersions);
-  if (replays) row->replay = std::make_unique<ReplayRegion>(name, forward_of(row->shape), options);
+  if (replays) row->replay = std::make_unique<ReplayRegion>(name, forward_of(*row), options);
+  row->region->set_late_errors_hook([binds = row->binds] { return !binds->load(); });
   CppLocations* const locations = &row->locations;
   row->region->set_location_hook([locations] { return locations->here(); },
                                  [locations](int number) { return locations->text(number); });

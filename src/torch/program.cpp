@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "jit/run/call_control.h"
 #include "jit/run/context_pool.h"
 #include "jit/run/plan_compiler.h"
 #include "support/error.h"
@@ -90,6 +91,7 @@ class Program::Impl::Call final : public Host {
  private:
   void bind(std::span<const Argument> arguments);
   RunResult execute();
+  std::optional<RunResult> try_execute();
   void bump_versions() const;
   void deliver(std::vector<c10::IValue>& outputs);
   at::Tensor output(uint32_t recipe);
@@ -228,6 +230,23 @@ RunResult Program::Impl::Call::execute() {
   return program_.executable.run(*context_, *this);
 }
 
+// Nothing: an operator refused, and nothing had happened.
+std::optional<RunResult> Program::Impl::Call::try_execute() {
+  try {
+    const RunResult result = execute();
+    if (result.status == RunStatus::gather_failed && !context_->dirty) return {};
+    return result;
+  } catch (const CallStopped&) {
+    throw;
+  } catch (const UserError&) {
+    throw;
+  } catch (const std::exception&) {
+    if (!context_->dirty) return {};
+    bump_versions();
+    throw;
+  }
+}
+
 // A write by a kernel is a write like any other: autograd and packed weights look at the counter.
 void Program::Impl::Call::bump_versions() const {
   for (const uint32_t input : program_.written_inputs) {
@@ -268,12 +287,13 @@ Program::Outcome Program::Impl::Call::run(std::span<const Argument> arguments, s
   if (program_.inference) [[unlikely]] mode.emplace(*program_.inference);
   bind(arguments);
   tensors_.offer(offers, program_.output_of_buffer);
-  const RunResult result = execute();
+  const std::optional<RunResult> result = try_execute();
+  if (!result) return Outcome::refused_clean;
   bump_versions();
-  switch (result.status) {
+  switch (result->status) {
     case RunStatus::check_failed_clean: return Outcome::check_failed_clean;
     case RunStatus::check_failed_dirty: return Outcome::check_failed_dirty;
-    case RunStatus::gather_failed: raise_gather_failure(std::get<KernelStep>(program_.plan().steps[result.step]).failure);
+    case RunStatus::gather_failed: raise_gather_failure(std::get<KernelStep>(program_.plan().steps[result->step]).failure);
     case RunStatus::done: break;
   }
   deliver(outputs);

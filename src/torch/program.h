@@ -49,8 +49,9 @@ class ESCAPEMENT_API Program {
     done,
     check_failed_clean,   // a check inside failed; nothing outside had been changed: the caller may record again
     check_failed_dirty,   // ... after an effect
+    refused_clean,        // an operator refused what it was given; nothing outside had been changed: the program itself says what is wrong
   };
-  // Appends the program's outputs (tensors, ints, bools, None). Throws eager's exception class for user errors.
+  // Appends the program's outputs (tensors, ints, bools, None). Throws eager's exception class for user errors after an effect.
   // `offers`: memory for outputs, by position; undefined where there is none. One that has an output's dtype, sizes and strides becomes
   // that output where the plan allocates it. It must not overlap anything that the call reads; after an error its contents are undefined.
   Outcome run(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs, std::span<const at::Tensor> offers = {}) const;

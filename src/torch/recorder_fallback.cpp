@@ -307,6 +307,7 @@ class OneOp {
     const Mark m = mark(tape_);
     if (lowered(m)) return;
     take_back(tape_, m);
+    if (looks_beyond()) return;
     call_.may_share = false;
     record_call(call_);
     refresh_written();
@@ -355,6 +356,16 @@ class OneOp {
   bool writes_unknown_sizes() {
     if (plan_.form != OpPlan::Form::out || plan_.sizes != nullptr || plan_.pointwise || plan_.lower != nullptr) return false;
     tape_.refuse(Reason::argument_reshaped, plan_.target + " into a tensor of the program");
+    return true;
+  }
+
+  // How large a storage is that the program did not get from its caller is ATen's business, and what lies behind a tensor's elements is
+  // not ours to give.
+  bool looks_beyond() {
+    if (!plan_.base.starts_with("as_strided")) return false;
+    const ValueId self = call_.value("self");
+    if (!self || !tape_.trace()[call_.type(self).root].definition) return false;
+    tape_.refuse(Reason::storage_access, plan_.target + " beyond what a tensor of the program's own holds");
     return true;
   }
 

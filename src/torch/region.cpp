@@ -207,9 +207,18 @@ Region::Answer Region::answer(const Values& arguments, Values& outputs, std::spa
   switch (run_version(list.span(), outputs, offers)) {
     case Found::version: return {};
     case Found::gradient: return run_eagerly(arguments, outputs, Reason::gradient);
+    case Found::refused: return run_refused(arguments, outputs);
     case Found::none: break;
   }
   return missed(arguments, outputs, seen);
+}
+
+// An operator of a version refused what it was given, before anything had happened: the program itself says so in its own way, and as far as
+// it gets.
+Region::Answer Region::run_refused(const Values& arguments, Values& outputs) {
+  forward_(arguments, outputs);
+  count(Reason::internal_error);   // eager does not refuse it
+  return {Answer::How::eager, Reason::internal_error};
 }
 
 Region::Answer Region::missed(const Values& arguments, Values& outputs, const Versions* seen) {
@@ -285,6 +294,7 @@ Region::Found Region::run_version(std::span<const Argument> arguments, Values& o
       count(Stat::hits);
       return Found::version;
     }
+    if (outcome == Program::Outcome::refused_clean) return outputs.clear(), count(Stat::exits), Found::refused;
     // A version whose checks could fail after an effect is never published: see build().
     ESCAPEMENT_CHECK(outcome == Program::Outcome::check_failed_clean, "a check failed after an effect");
     outputs.clear();
@@ -511,6 +521,8 @@ std::shared_ptr<const Region::Version> Region::make_version(Recording recording,
   const double milliseconds = milliseconds_since(start);
   count(Stat::compile_nanoseconds, static_cast<int64_t>(milliseconds * 1e6));
   if (checks_follow_effects(compiled->plan)) return nullptr;
+  if (late_errors_ && !late_errors_() && errors_follow_effects(compiled->plan))
+    throw InternalError("an operator may refuse behind what the caller can see, and variables are bound anew", Reason::recorder_refused);
   const Ground ground = recording.ground;
   const size_t ops = recording.ops, kernels = compiled->plan.kernels.size();
   std::shared_ptr<const Trace> generic;

@@ -62,6 +62,9 @@ class ESCAPEMENT_API Region : public Body {
   // Asked after each recording, with the tensors that it found by itself: why it must not be kept, if so.
   using Accept = std::function<std::optional<Reason>(std::span<const at::Tensor> captured)>;
   void set_accept_hook(Accept accept) { accept_ = std::move(accept); }
+  // Asked after each recording: may a version end with an error behind something that its caller can see? The program may do there what no
+  // version knows of.
+  void set_late_errors_hook(std::function<bool()> allowed) { late_errors_ = std::move(allowed); }
   // A random generator that the program may draw from, besides torch's own. Others are got to know by a recording that is refused.
   void know(const at::Generator& generator);
   void call(const Values& arguments, Values& outputs) override { answer(arguments, outputs); }
@@ -132,8 +135,9 @@ class ESCAPEMENT_API Region : public Body {
     bool again = false;   // another one may end otherwise
   };
 
-  enum class Found : uint8_t { version, none, gradient };
+  enum class Found : uint8_t { version, none, gradient, refused };
   Found run_version(std::span<const Argument> arguments, Values& outputs, std::span<const at::Tensor> offers = {});
+  Answer run_refused(const Values& arguments, Values& outputs);
   Answer missed(const Values& arguments, Values& outputs, const Versions* seen);
   [[noreturn]] void refuse(const Values& arguments) const;
   ProgramOptions program_options() const;
@@ -168,6 +172,7 @@ class ESCAPEMENT_API Region : public Body {
   std::function<int()> location_;
   std::function<std::string(int)> location_text_;
   Accept accept_;
+  std::function<bool()> late_errors_;
   std::function<void(const Event&)> listener_;
   bool keep_traces_ = false;
   std::atomic<OnMiss> on_miss_{OnMiss::record};

@@ -228,6 +228,17 @@ std::vector<std::vector<Dim>> translated_sizes(const Trace& body, DimTable& dims
   return sizes;
 }
 
+bool errors_follow_effects(const LaunchPlan& plan) {
+  bool effect = false;
+  for (const Step& step : plan.steps) {
+    effect = effect || changes_outside(plan, step);
+    const auto* const kernel = std::get_if<KernelStep>(&step);
+    const bool refuses = kernel != nullptr ? !kernel->failure.empty() : std::holds_alternative<CallStep>(step);
+    if (effect && refuses) return true;
+  }
+  return false;
+}
+
 bool checks_follow_effects(const LaunchPlan& plan) {
   bool effect = false;
   for (const Step& step : plan.steps) {

@@ -210,6 +210,73 @@ TEST(References, WhatWasBoundBeforeAnExceptionStays) {
   }
 }
 
+// A library refuses some sizes; a version serves the others, and no version knows how far the function gets.
+TEST(References, WhatWasBoundBeforeALibraryRefusesStays) {
+  const at::NoGradGuard no_grad;
+  const auto plain = [](Tensor& state, const Tensor& x) {
+    state = state + 1;
+    const Tensor y = at::conv1d(x.unsqueeze(0), at::ones({1, 1, 2}));
+    state = state * y.sum();
+  };
+  for (const std::string mode : {"call", "replay"}) {
+    const auto f = escapement::jit(plain, {{"mode", mode}});
+    for (const int64_t n : {4, 1, 5, 0, 7, 13, 1, 2}) {
+      Tensor a = at::ones({3}), b = at::ones({3});
+      const auto refuses = [n](const auto& function, Tensor& variable) {
+        try { function(variable, rows(n).unsqueeze(0)); } catch (const c10::Error&) { return true; }
+        return false;
+      };
+      EXPECT_EQ(refuses(f, b), n < 2 && refuses(plain, a)) << mode << ' ' << n;
+      if (n >= 2) plain(a, rows(n).unsqueeze(0));
+      EXPECT_TRUE(at::equal(a, b)) << mode << ' ' << n;
+    }
+    if (mode == "call") {
+      EXPECT_EQ(sum_of(f.explain(), "recordings"), 1) << f.explain();
+    }
+  }
+}
+
+// As above, but that something has been changed: nobody could run the function once more.
+TEST(References, WhatWasBoundBeforeALibraryRefusesBehindAWriteStays) {
+  const at::NoGradGuard no_grad;
+  const auto plain = [](Tensor& state, Tensor x) {
+    x.add_(1);
+    state = state + 1;
+    state = state * at::conv1d(x.unsqueeze(0), at::ones({1, 1, 2})).sum();
+  };
+  const auto f = escapement::jit(plain);
+  for (const int64_t n : {4, 1, 5, 0, 7, 13, 1, 2}) {
+    Tensor a = at::ones({3}), b = at::ones({3}), x = rows(n).unsqueeze(0), y = rows(n).unsqueeze(0);
+    if (n < 2) {
+      EXPECT_THROW(plain(a, x), c10::Error);
+      EXPECT_THROW(f(b, y), c10::Error);
+    } else {
+      plain(a, x), f(b, y);
+    }
+    EXPECT_TRUE(at::equal(a, b)) << n;
+    EXPECT_TRUE(at::equal(x, y)) << n;
+  }
+  EXPECT_GT(sum_of(f.explain(), "recorder_refused"), 0) << f.explain();
+}
+
+TEST(References, AWriteBeforeALibraryRefusesIsMadeOnce) {
+  const at::NoGradGuard no_grad;
+  const auto plain = [](Tensor x) { return x.add_(1), at::conv1d(x.unsqueeze(0), at::ones({1, 1, 2})); };
+  const auto f = escapement::jit<Tensor(Tensor)>(plain);
+  for (const int64_t n : {4, 1, 5, 0, 7, 13, 1, 2}) {
+    Tensor x = rows(n).unsqueeze(0);
+    const auto version = x._version();
+    if (n < 2) {
+      EXPECT_THROW(f(x), c10::Error);
+    } else {
+      EXPECT_TRUE(at::equal(f(x), plain(rows(n).unsqueeze(0))));
+    }
+    EXPECT_TRUE(at::equal(x, rows(n).unsqueeze(0) + 1)) << n;
+    EXPECT_GT(x._version(), version) << n;
+  }
+  EXPECT_EQ(sum_of(f.explain(), "recordings"), 1) << f.explain();
+}
+
 TEST(References, InsideAnotherFunction) {
   const at::NoGradGuard no_grad;
   const auto step = [](Tensor& state, const Tensor& x) { state = state * 0.5 + x; };

@@ -57,6 +57,8 @@ const Row kRows[] = {
     {"result_read", [](const Tensor& x) { return x + x.sum().data_ptr<float>()[0]; }, "storage_access"},
     {"memory_handed_on", [](const Tensor& x) { return at::empty({0}).set_(table().storage(), 0, {3}, {1}) * x; }, "argument_reshaped"},
     {"data_of_a_global", [](const Tensor& x) { return x * table().data(); }, "made_unseen"},
+    {"behind_what_became_smaller", [](const Tensor& x) { Tensor t = at::ones({4, 2}) + x.sum(); at::sum_out(t, t.clone(), 0); return t.as_strided({2, 2}, {1, 1}) + 1; }, "storage_access"},
+    {"behind_a_slice", [](const Tensor& x) { Tensor t = (at::zeros({6}) + x.sum()).slice(0, 0, 2); return t.as_strided({3}, {2}) + 1; }, ""},
     {"a_global", [](const Tensor& x) { return x * table(); }, ""},
     {"made_below_the_dispatcher", [](const Tensor& x) { return x * own_memory(2); }, ""},
     {"made_there_and_written", [](const Tensor& x) { Tensor t = own_memory(2); t.add_(x.sum()); return t + 1; }, "storage_access"},

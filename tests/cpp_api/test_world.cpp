@@ -6,10 +6,12 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <array>
 #include <functional>
 
 #include <escapement/jit.h>
 
+#include "report.h"
 
 namespace {
 
@@ -68,7 +70,8 @@ class World : public testing::TestWithParam<Change> {
 
 TEST_P(World, IsEagersAfterEveryCall) {
   const auto f = jit(GetParam().run);
-  for (const int64_t size : {3, 21, 3, 0, 1, 5}) {
+  constexpr std::array<int64_t, 6> sizes{3, 21, 3, 0, 1, 5};
+  for (const int64_t size : sizes) {
     const Tensor x = at::arange(size, at::kFloat);
     put_back();
     const Tensor wanted = GetParam().run(x);
@@ -79,6 +82,9 @@ TEST_P(World, IsEagersAfterEveryCall) {
     EXPECT_EQ(found.scalar_type(), wanted.scalar_type());
     EXPECT_TRUE(at::equal(found, wanted)) << size << "\n" << found << "\n" << wanted;
   }
+  const std::string report = f.explain();   // no recording serves, and the report says of each call why
+  EXPECT_NE(report.find("\"versions\":[]"), std::string::npos) << report;
+  EXPECT_EQ(sum_of(report, "state_changed"), static_cast<int64_t>(sizes.size())) << report;
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, World, testing::ValuesIn(kChanges), [](const auto& row) {

@@ -12,6 +12,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import sysconfig
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
@@ -106,14 +107,14 @@ def torch_checks(bug, seconds):
 
 
 TARGETS = {"build-native": ["tests/test_core", "tests/test_llvm", "tests/fuzz_ir", "tools/escapement-opt"],
-           "build": ["src/torch/libescapement.so", "src/torch/_C.cpython-311-x86_64-linux-gnu.so"]}
+           "build": ["src/torch/libescapement.so.0", "src/torch/_C" + sysconfig.get_config_var("EXT_SUFFIX")]}
 NINJA = ["ninja"]
 
 
 def judge(bug, scratch, seconds):
     """(verdict, by what, seconds)"""
     file = scratch / bug.file
-    right = (TREE / bug.file).read_text()
+    right = file.read_text()   # of the copy: the tree may change meanwhile
     if right.count(bug.old) != 1:
         return "STALE", "its text does not occur once", 0
     checks, build = (native_checks if bug.area in NATIVE else torch_checks)(bug, seconds)

@@ -183,7 +183,8 @@ bool Executable::sizes_fit(Context& context, Host& host, uint32_t level, bool di
 }
 
 RunResult Executable::run(Context& context, Host& host) const {
-  bool dirty = false;
+  bool& dirty = context.dirty;
+  dirty = false;
   const auto failed = [&](uint32_t step) {
     return RunResult{dirty ? RunStatus::check_failed_dirty : RunStatus::check_failed_clean, step};
   };

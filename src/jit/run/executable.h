@@ -34,6 +34,7 @@ struct Context {
   Arena arena;                       // all other temporaries
   size_t arena_bytes = 0;            // what the current shapes need of it
   int threads = 0;                   // that the launches were cut for
+  bool dirty = false;                // the call has changed what its caller sees, or drawn random numbers; also where it ended with an exception
 
   Context() = default;
   ~Context();

@@ -21,8 +21,7 @@ bool fits(__int128 value) { return value >= INT64_MIN && value <= INT64_MAX; }
 std::optional<bool> definition(const GuardMaker& maker, const Values& symbols) {
   bool small = true;
   for (size_t i = 0; i < maker.sizes.count(); ++i) {
-    const auto value = maker.sizes.exact(i, symbols);
-    small = small && value && *value < (__int128{1} << 40) && *value > -(__int128{1} << 40);
+    small = small && maker.sizes.exact(i, symbols) && maker.sizes.reach(i, symbols) < static_cast<double>(int64_t{1} << 40);
   }
   bool all = true;
   for (const size_t used : maker.used) {

@@ -2,6 +2,7 @@
 #include "fuzz/ir/size_maker.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "support/error.h"
 
@@ -107,6 +108,16 @@ std::optional<__int128> SizeMaker::exact(size_t i, std::span<const int64_t> symb
   }
   if (too_large(result)) return {};
   return result;
+}
+
+double SizeMaker::reach(size_t i, std::span<const int64_t> symbols) const {
+  const Node& node = nodes_[i];
+  const auto of_leaf = [](int64_t value) { return std::max(1.0, std::abs(static_cast<double>(value))); };
+  if (node.op == Op::constant) return of_leaf(node.constant);
+  if (node.op == Op::symbol) return of_leaf(symbols[static_cast<size_t>(node.constant)]);
+  const double a = reach(node.a, symbols), b = reach(node.b, symbols);
+  if (node.op == Op::mul) return a * b;
+  return node.op == Op::add ? a + b : std::max(a, b);
 }
 
 }  // namespace escapement::fuzz

@@ -24,6 +24,8 @@ class SizeMaker {
 
   // Exactly; nothing for a division by zero, or beyond 2**100.
   std::optional<__int128> exact(size_t i, std::span<const int64_t> symbols) const;
+  // What no part of the expression exceeds in whatever order the table multiplies and adds: factors of zero hide nothing.
+  double reach(size_t i, std::span<const int64_t> symbols) const;
 
   DimTable table;
 
