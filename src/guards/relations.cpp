@@ -111,7 +111,9 @@ std::string to_string(const Trace& trace, const Relation& r) {
   switch (r.kind) {
     case Kind::integer: return input.name + " is an integer";
     case Kind::plain: return input.name + " is a plain tensor";
-    case Kind::dtype: return input.name + ".dtype == " + std::string(name_of(trace.type(input.value).dtype));
+    case Kind::dtype:
+      return input.name + ".dtype == " + std::string(name_of(trace.type(input.value).dtype)) +
+             (input.foreign >= 0 ? "(" + std::to_string(input.foreign) + ")" : "");
     case Kind::rank: return input.name + ".rank == " + std::to_string(trace.type(input.value).rank());
     case Kind::guard: break;
     case Kind::value: return equals("");

@@ -82,6 +82,7 @@ uint32_t TensorRecipes::add(ValueId value) {
   recipe.whole = value == buffer.root;
   recipe.contiguous = is_contiguous(type);
   if (type.dtype != DType::other) recipe.dtype = c10::scalarTypeToTypeMeta(scalar_type_of(type.dtype));
+  else ESCAPEMENT_CHECK(plan_.trace.type(buffer.root).dtype == DType::other, "a view of another dtype than its root's is a call's result");
   for (const Dim size : type.sizes) recipe.sizes.push_back(executable_.slot(size));
   for (const Dim stride : type.strides) recipe.strides.push_back(executable_.slot(stride));
   if (type.offset) recipe.offset = executable_.slot(type.offset);
@@ -185,7 +186,8 @@ at::Tensor TensorTable::get(uint32_t index) {
     context_.bases[recipe.buffer] = allocate(index);  // the result of a call that writes into planned memory
   }
   if (recipe.whole) return root;
-  return new_view(root, sizes(recipe), strides(recipe), root.storage_offset() + offset(recipe), recipe.dtype);
+  const caffe2::TypeMeta dtype = recipe.dtype == caffe2::TypeMeta() ? root.dtype() : recipe.dtype;
+  return new_view(root, sizes(recipe), strides(recipe), root.storage_offset() + offset(recipe), dtype);
 }
 
 }  // namespace escapement

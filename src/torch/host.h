@@ -30,7 +30,7 @@ struct TensorRecipe {
   uint32_t input = 0;
   bool whole = true;                 // the root itself, not a view of it
   bool contiguous = false;           // by its sizes, whatever they are
-  caffe2::TypeMeta dtype;
+  caffe2::TypeMeta dtype;            // none for a dtype that has no name of ours: it is the root's
   std::vector<Slot> sizes, strides;
   Slot offset = 0;                   // elements from the root's first element
   uint32_t level = 0;                // of the shape program: when all of these are known

@@ -170,9 +170,8 @@ void EntryChecks::compile_row(Row& row, const Relation& relation) {
       row.form.keys_mask = ~kIrrelevantKeys.raw_repr();
       break;
     case Relation::Kind::dtype:
-      // A dtype without a name of ours is not known here: such a tensor never fits, and the program stays with eager.
       row.form.dtype = row.form.dtype_mask = 0xffff;
-      if (type(relation.input).dtype != DType::other) row.form.dtype = bits_of(c10::scalarTypeToTypeMeta(scalar_type_of(type(relation.input).dtype)));
+      if (const auto dtype = dtype_of_input(trace_, relation.input)) row.form.dtype = bits_of(c10::scalarTypeToTypeMeta(*dtype));
       break;
     case Relation::Kind::rank:
       row.form.rank = static_cast<uint8_t>(type(relation.input).rank());

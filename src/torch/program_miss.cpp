@@ -20,10 +20,6 @@ int64_t seen_at(const Relation& relation, const at::Tensor& tensor) {
 // Relations that read a tensor's sizes and strides make sense only for the rank they were written for.
 bool has_rank(const at::Tensor& tensor, const TensorType& type) { return tensor.dim() == type.rank(); }
 
-bool dtype_holds(const at::Tensor& tensor, DType expected) {
-  return expected != DType::other && tensor.scalar_type() == scalar_type_of(expected);
-}
-
 }  // namespace
 
 bool EntryChecks::holds(const Relation& r, std::span<const Argument> arguments, std::span<const int64_t> symbols) const {
@@ -43,7 +39,7 @@ bool EntryChecks::holds(const Relation& r, std::span<const Argument> arguments, 
   const c10::TensorImpl& impl = *seen->unsafeGetTensorImpl();
   switch (r.kind) {
     case Kind::plain: return is_plain(impl);
-    case Kind::dtype: return dtype_holds(*seen, type(r.input).dtype);
+    case Kind::dtype: return seen->scalar_type() == dtype_of_input(trace_, r.input);
     case Kind::rank: return has_rank(*seen, type(r.input));
     case Kind::size: return seen_at(r, *seen) == expected();
     case Kind::stride: return stride_holds(impl, r.axis, expected());

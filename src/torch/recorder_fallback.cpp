@@ -431,15 +431,15 @@ void record_one(Tape& tape, const OpPlan& plan, const c10::OperatorHandle& op, S
 
 // An integer or boolean stays a symbol, a float an expression.
 c10::IValue host_value(Tape& tape, ValueId value, const c10::Scalar& seen) {
+  if (tape.trace().type(value).dtype == DType::other) {
+    tape.refuse(Reason::recorder_refused, "a value of a dtype that has no kernels, such as a complex one, was read by the host");
+    return seen;
+  }
   if (seen.isBoolean()) {
     const Dim truth = tape.item(value, seen.toBool());
     return symbool(tape, bool_relation(Guard::Kind::not_equal, truth, tape.dims().constant(0), seen.toBool()));
   }
   if (seen.isIntegral(false)) return c10::Scalar(tape.symint(tape.item(value, seen.toLong()), seen.toLong()));
-  if (!seen.isFloatingPoint()) {
-    tape.refuse(Reason::recorder_refused, "a complex value was read by the host");
-    return seen;
-  }
   FloatExpr e;
   e.kind = FloatExpr::Kind::value;
   e.hint = seen.toDouble();
@@ -449,8 +449,25 @@ c10::IValue host_value(Tape& tape, ValueId value, const c10::Scalar& seen) {
   return c10::Scalar(c10::SymFloat(std::move(node)));
 }
 
+// A dtype without kernels of ours is read by way of one that has them and holds all its values, if there is one.
+std::optional<c10::ScalarType> wider(c10::ScalarType dtype) {
+  if (c10::isFloat8Type(dtype)) return c10::ScalarType::Float;
+  return dtype == c10::ScalarType::UInt16 || dtype == c10::ScalarType::UInt32 ? std::optional(c10::ScalarType::Long) : std::nullopt;
+}
+
+void widen(Tape& tape, c10::IValue& value) {
+  const auto dtype = wider(value.toTensor().scalar_type());
+  if (!dtype) return;
+  static const auto to = c10::Dispatcher::singleton().findSchemaOrThrow("aten::to", "dtype");
+  Stack call{value, *dtype, false, false, c10::IValue()};
+  record_one(tape, plan_of(to), to, call);
+  value = call[0];
+}
+
 // The value goes to the host.
 void read_value(Tape& tape, const c10::OperatorHandle& op, Stack& stack) {
+  widen(tape, stack.back());
+  if (!tape.live()) return run_real(op, stack, 1);
   const at::Tensor program = stack.back().toTensor();
   ValueId value;
   unharmed(tape, [&] {
@@ -467,18 +484,13 @@ void read_value(Tape& tape, const c10::OperatorHandle& op, Stack& stack) {
 void lift(Tape& tape, Stack& stack) {
   const at::Tensor program = stack.back().toTensor();
   if (Wrapper::of(program) || is_borrowed_memory(program)) return;
-  const c10::impl::ExcludeDispatchKeyGuard unseen(kRecorderKey);
   ValueId literal;
   unharmed(tape, [&] { literal = tape.capture_lifted(program); });
   if (!tape.live()) return;
   static const auto clone = c10::Dispatcher::singleton().findSchemaOrThrow("aten::clone", "");
-  Stack inner{program, c10::IValue()};
-  clone.callBoxed(inner);
-  ++tape.recording.ops;
-  unharmed(tape, [&] {
-    const ValueId copy = tape.builder.pointwise(Op::copy, std::vector<ValueId>{literal});
-    stack.back() = Wrapper::make(inner[0].toTensor(), tape.shared_from_this(), copy);
-  });
+  stack.back() = Wrapper::make(program, tape.shared_from_this(), literal);
+  stack.emplace_back();
+  record_one(tape, plan_of(clone), clone, stack);
 }
 
 bool same_sizes(const at::Tensor& a, const at::Tensor& b) {

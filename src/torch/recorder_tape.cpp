@@ -70,6 +70,13 @@ c10::ScalarType scalar_type_of(DType type) {
   throw InternalError("a dtype without a torch equivalent");
 }
 
+std::optional<c10::ScalarType> dtype_of_input(const Trace& trace, uint32_t input) {
+  const DType dtype = trace.type(trace.inputs[input].value).dtype;
+  if (dtype != DType::other) return scalar_type_of(dtype);
+  const int32_t foreign = trace.inputs[input].foreign;
+  return foreign < 0 ? std::nullopt : std::optional(static_cast<c10::ScalarType>(foreign));
+}
+
 std::optional<int> axis_in(int64_t axis, int64_t rank) {
   const int64_t wrap = rank == 0 ? 1 : rank;
   if (axis < -wrap || axis >= wrap) return {};
@@ -179,6 +186,7 @@ ValueId Tape::add_input(const at::Tensor& real, std::vector<Dim> sizes, const st
   if (known != storages_.end()) type.storage = known->second;
   const ValueId value = parameter && sizes.size() == static_cast<size_t>(real.dim()) ? builder.input(std::move(type), name, true)
                                                                                      : builder.input(std::move(type), name, false);
+  if (trace().type(value).dtype == DType::other) trace().inputs.back().foreign = static_cast<int32_t>(real.scalar_type());
   trace().inputs.back().contiguous = contiguous;
   trace().inputs.back().stride_order = order;
   storages_.emplace(real.storage().unsafeGetStorageImpl(), trace().type(value).storage);

@@ -152,6 +152,7 @@ bool is_plain(const at::Tensor& tensor);
 
 DType dtype_of(c10::ScalarType type);
 c10::ScalarType scalar_type_of(DType type);   // `other` has none: InternalError
+std::optional<c10::ScalarType> dtype_of_input(const Trace& trace, uint32_t input);   // nothing: the trace does not say which other
 std::optional<int> axis_in(int64_t axis, int64_t rank);  // non-negative, or empty if out of range
 
 }  // namespace escapement

@@ -70,7 +70,8 @@ class Comparison {
 
   bool same(const Input& x, const Input& y) const {
     return x.kind == y.kind && x.value == y.value && (x.kind == Input::Kind::tensor || same(x.dim, y.dim)) &&
-           x.contiguous == y.contiguous && x.stride_order == y.stride_order && x.parameter == y.parameter && x.name == y.name;
+           x.contiguous == y.contiguous && x.stride_order == y.stride_order && x.parameter == y.parameter && x.foreign == y.foreign &&
+           x.name == y.name;
   }
 
   bool same(const Guard& x, const Guard& y) const {

@@ -42,7 +42,10 @@ class Parser : private TraceReader {
   void parse_input_flag(Input& input) {
     if (tokens_.accept("parameter")) input.parameter = true;
     else if (tokens_.accept("strided")) input.contiguous = false;
-    else if (tokens_.accept("order")) {
+    else if (tokens_.accept("dtype")) {
+      tokens_.expect("=");
+      input.foreign = static_cast<int32_t>(tokens_.integer("the number of a dtype"));
+    } else if (tokens_.accept("order")) {
       tokens_.expect("=");
       tokens_.expect("[");
       while (!tokens_.accept("]")) {
@@ -50,7 +53,7 @@ class Parser : private TraceReader {
         if (!tokens_.at("]")) tokens_.expect(",");
       }
     } else {
-      tokens_.fail("unexpected " + tokens_.describe() + "; an input may be parameter, strided, order=[...]");
+      tokens_.fail("unexpected " + tokens_.describe() + "; an input may be parameter, strided, dtype=N, order=[...]");
     }
   }
 

@@ -89,6 +89,7 @@ class Printer {
       out_ += "  " + result_text(input.value) + " = " + quote(input.name);
       if (input.parameter) out_ += " parameter";
       if (!input.contiguous) out_ += " strided";
+      if (input.foreign >= 0) out_ += " dtype=" + std::to_string(input.foreign);
       if (!input.stride_order.empty())
         out_ += " order=[" + join(input.stride_order, ", ", [](int32_t axis) { return std::to_string(axis); }) + "]";
       out_ += "\n";

@@ -93,6 +93,7 @@ struct Input {
   bool contiguous = true;                // tensor: contiguous in the usual order at recording
   std::vector<int32_t> stride_order;     // else: axes from outermost to innermost, by stride; empty if irregular
   bool parameter = false;                // a parameter or buffer: same tensor at every call, if unchanged
+  int32_t foreign = -1;                  // tensor of dtype `other`: which dtype it is, by the framework's number; -1: it fits no tensor
   std::string name;                      // "arg0", or the program's own name
 };
 

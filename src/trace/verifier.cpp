@@ -328,6 +328,7 @@ class Verifier : public Demands {
         continue;
       }
       expect(t_.type(input.value).root == input.value, "inputs", "input " + input.name + " should be its own root");
+      expect(input.foreign < 0 || t_.type(input.value).dtype == DType::other, "inputs", "input " + input.name + " has two dtypes");
       std::vector<int32_t> order = input.stride_order;
       std::sort(order.begin(), order.end());
       for (size_t i = 0; i < order.size(); ++i)
