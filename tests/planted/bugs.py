@@ -151,7 +151,7 @@ BUGS = [
         "return apart_.empty() || check_apart(arguments);", "return true;", "arguments that share memory are taken for separate ones",
         ("test_guards.py", "test_jit.py")),
     Bug("output_view_at_the_start", "torch", "src/torch/host.cpp",
-        "root.storage_offset() + offset(recipe), recipe.dtype)", "offset(recipe), recipe.dtype)", "a view of an argument forgets where that lies in its storage",
+        "root.storage_offset() + offset(recipe), dtype)", "offset(recipe), dtype)", "a view of an argument forgets where that lies in its storage",
         ("test_jit_planted.py", "test_jit.py")),
     Bug("in_place_result_lost", "torch", "src/torch/recorder_fallback.cpp",
         "  call.build.write(old, v);\n", "", "an in-place operator on an argument does not reach it", ("test_jit.py",)),
