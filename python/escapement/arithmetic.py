@@ -61,13 +61,26 @@ def exact(function):
     return bind
 
 
+def where_it_fits(method, function):
+    """Torch's own, which has 64 bits; where they are not enough Python's, of the values."""
+    def fitting(*numbers):
+        try:
+            return method(*numbers)
+        except RuntimeError:
+            return function(*map(plain, numbers))
+    return fitting
+
+
 def with_complex(function):
     """Torch's own, which knows nothing of complex numbers."""
     def bind(torchs):
-        def method(number, other):
-            return function(plain(number), other) if isinstance(other, complex) else torchs(number, other)
-        return method
+        fitting = where_it_fits(torchs, function)
+        return lambda number, other: function(plain(number), other) if isinstance(other, complex) else fitting(number, other)
     return bind
+
+
+def fitting(function):
+    return lambda torchs: where_it_fits(torchs, function)
 
 
 def bits_of_bool(function):
@@ -82,6 +95,8 @@ def bits_of_bool(function):
 def division(function, reflected):
     """By a divisor that is not zero torch's own, but what an integer division of floats leaves is no expression."""
     def bind(torchs):
+        torchs = torchs and where_it_fits(torchs, swapped(function) if reflected else function)
+
         def method(number, other):
             if not isinstance(other, (*REAL, complex)):
                 return NotImplemented
@@ -162,6 +177,7 @@ def methods_of(kind):
     found.update(__pow__=power(False), __rpow__=power(True), __round__=always(rounded), __copy__=always(itself), __deepcopy__=always(itself))
     if kind is torch.SymInt:
         found["__invert__"] = always(lambda number: -number - 1)
+        found.update(__neg__=fitting(operator.neg), __abs__=fitting(abs))
     if kind is torch.SymFloat:
         found.update({name: rounding(function) for name, function in ROUNDINGS.items()}, is_integer=exact(float.is_integer))
     return found

@@ -14,7 +14,7 @@ import warnings
 
 import torch
 
-from . import dispatch, dynamo
+from . import dispatch, dynamo, symbols
 from .bindings import bindings
 from .core import CoreMissing, core
 from .errors import CompileError, DimError, OptionError
@@ -135,6 +135,7 @@ def region(gm, meta_key, values, name, code, grad=False):
     refused = dispatch.prepare(gm, functools.partial(body_region, values=values, name=name, code=code))
     if refused:
         raise GiveUp("higher_order_operator", ", ".join(refused))
+    symbols.install()   # a graph's arithmetic is Python's
     placeholders = list(gm.graph.find_nodes(op="placeholder"))
     made = core().Region(gm.forward, bindings(placeholders, meta_key), values, name, grad)
     made.set_locator(Locator(gm, dynamo.line_table(gm)))

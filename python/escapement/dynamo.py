@@ -41,7 +41,7 @@ from torch.fx.experimental import symbolic_shapes
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass as is_wrapper_subclass  # noqa: F401
 
-from . import attributes, data_questions, index_numbers, layout_reads, oblivious, raising, steer_dims, texts
+from . import attributes, data_questions, index_numbers, layout_reads, oblivious, raising, steer_dims, texts, traced_numbers
 from .errors import EscapementError
 from .keys import frame_key
 from .ledger import COMPILES, LEDGER, Compile, Plan
@@ -101,7 +101,7 @@ def install(backend, route=None):
         builder.process_automatic_dynamic = process_automatic_dynamic
         SymNodeVariable.evaluate_expr = functools.wraps(torch_evaluate_expr)(evaluate_expr)
         convert_frame._compile = compile_whole
-        for watched in (index_numbers, layout_reads, raising, texts):
+        for watched in (index_numbers, layout_reads, raising, texts, traced_numbers):
             watched.install(lambda: getattr(active, "session", None))
     level = logging.INFO if chosen == "recipe" else logging.WARNING
     log.log(level, "sizes are made dynamic by the %s route (torch %s): %s", chosen, torch.__version__, ROUTES[chosen])
@@ -126,7 +126,7 @@ def recipe_possible():
         return False
     return (frame[5:7] == whole[5:7] == ["compiler_fn", "one_graph"] and automatic == ["tx", "name", "entry", "is_unspecialized_nn_module"]
             and all(hasattr(env, name) for name in ("guards", "var_to_sources", "source_to_var"))
-            and oblivious.possible() and hasattr(pgo, "auto_dynamic") and hasattr(symbolic_shapes, "make_symbol")
+            and oblivious.possible() and traced_numbers.possible() and hasattr(pgo, "auto_dynamic") and hasattr(symbolic_shapes, "make_symbol")
             and hasattr(convert_frame, "FrameExecStrategy") and RUN_ONLY is not None)
 
 

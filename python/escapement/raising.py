@@ -5,12 +5,14 @@ it at all, and one of an operator (the maximum of nothing) comes too late for th
 tracer runs an operation on sizes it does not know:
 
   divisions and the like   the divisor is not 0, by a guard; where it is, the exception is raised while tracing, and the call runs eagerly
+  int(number) and the like the number is finite, likewise
   tensors under `except`   none of them is empty, by a guard; where one is, the call runs eagerly
 
-Numbers that come from the data have no guard: there the graph's own code has to tell.
+Numbers that come from the data have no guard: there the graph's own code has to tell, or under `except` the program behind a graph break.
 """
 
 import functools
+import math
 import operator
 
 import torch
@@ -22,16 +24,22 @@ def not_zero(left, right):
     return right != 0
 
 
-def exponent(base, power):
-    return power >= 0 if isinstance(power, (int, torch.SymInt)) else base > 0
+def real_power(base, power):
+    """Neither a division by zero nor a complex number, which the call finds out about itself."""
+    whole = isinstance(power, (int, torch.SymInt))
+    return whole and power >= 0 or base > 0 or whole and base != 0
 
 
 NEEDS = {   # what must hold of the operands, and what Python raises where it does not
     operator.truediv: (not_zero, ZeroDivisionError), operator.itruediv: (not_zero, ZeroDivisionError),
     operator.floordiv: (not_zero, ZeroDivisionError), operator.ifloordiv: (not_zero, ZeroDivisionError),
     operator.mod: (not_zero, ZeroDivisionError), operator.imod: (not_zero, ZeroDivisionError), divmod: (not_zero, ZeroDivisionError),
+    operator.pow: (real_power, ZeroDivisionError), operator.ipow: (real_power, ZeroDivisionError),
     operator.lshift: (lambda number, by: by >= 0, ValueError), operator.rshift: (lambda number, by: by >= 0, ValueError),
 }
+CONVERSIONS = (torch.sym_int, math.floor, math.ceil, math.trunc, round)
+NEEDS.update({function: (lambda number, *digits: not isinstance(number, torch.SymFloat) or -math.inf < number < math.inf, OverflowError)
+              for function in CONVERSIONS})
 NEEDS.update({function: (lambda number: number >= 0, ValueError) for function in (getattr(torch, "_sym_sqrt", None),) if function})
 NEEDS.update({function: (lambda number: number > 0, ValueError) for function in (getattr(torch, "_sym_log2", None),) if function})
 SYMBOLS = (torch.SymInt, torch.SymFloat)
@@ -46,7 +54,7 @@ def watched(run_node, current_session):
     def run(tracer, node, args, kwargs, nnmodule):
         if current_session() is not None:
             if node.target in NEEDS if node.op == "call_function" else False:
-                hold_numbers(node.target, args)
+                hold_numbers(node.target, args, getattr(tracer, "current_tx", None))
             elif any(map(is_tensor, args)) and under_except(getattr(tracer, "current_tx", None)):
                 hold_tensors(args)
         return run_node(tracer, node, args, kwargs, nnmodule)
@@ -58,13 +66,27 @@ def is_tensor(value):
     return isinstance(value, torch.Tensor)
 
 
-def hold_numbers(function, args):
+def hold_numbers(function, args, translator):
     symbols = [value for value in args if isinstance(value, SYMBOLS)]
-    if not symbols or any(map(is_tensor, args)) or not all(value.node.has_hint() for value in symbols):
+    if not symbols or any(map(is_tensor, args)):
         return
+    if not all(value.node.has_hint() for value in symbols):
+        return leave_to_python(function) if may_raise(function, args) and under_except(translator) else None
     holds, raised = NEEDS[function]
     if not holds(*args):
         raise raised(f"{getattr(function, '__name__', function)} of a size")
+
+
+def may_raise(function, args):
+    """Of an operation on numbers from the data: not where all are integers, nor where the divisor is a plain number."""
+    if function in CONVERSIONS:
+        return any(isinstance(value, torch.SymFloat) for value in args)
+    return len(args) < 2 or isinstance(args[1], SYMBOLS)
+
+
+def leave_to_python(function):
+    dynamo_exc.unimplemented(gb_type="escapement: arithmetic under except", context=getattr(function, "__name__", str(function)), hints=[],
+                             explanation="it may raise for some numbers, and the program would catch that")
 
 
 def hold_tensors(args):

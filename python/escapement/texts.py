@@ -8,6 +8,7 @@ Here the whole text is put off. Whoever looks at it pins its numbers, as ever.
 import dis
 import functools
 
+from torch._dynamo import exc as dynamo_exc
 from torch._dynamo import symbolic_convert
 from torch._dynamo.variables.lazy import LazySymNodeFormatString, LazyVariableTracker
 from torch._dynamo.variables.tensor import SymNodeVariable
@@ -49,8 +50,11 @@ def formatting(format_value, current_session):
     @functools.wraps(format_value)
     def format(translator, specification, flags):
         number = translator.stack[-1].realize() if current_session() is not None else None
-        if not isinstance(number, SymNodeVariable) or flags & CONVERSION:
+        if not isinstance(number, SymNodeVariable):
             return format_value(translator, specification, flags)
+        if flags & CONVERSION:
+            dynamo_exc.unimplemented(gb_type="escapement: a number made a text", context="", hints=[],
+                                     explanation="a text is formatted otherwise than the number, for which torch would take it")
         translator.pop()
         translator.push(put_off(translator, Number(number, specification)))
 

@@ -106,6 +106,7 @@ bool lower_embedding(OpCall& call) {
 bool lower_index_select(OpCall& call) {
   const ValueId data = call.value("self"), positions = call.value("index");
   const auto axis = call.axis("dim", call.rank(data));
+  if (call.type(data).dtype == DType::other) return call.decline(Reason::call_dtype);
   if (!axis || call.rank(data) == 0 || call.rank(positions) != 1 || !positions_ok(call, positions)) return call.decline(Reason::call_attribute);
   Attrs attrs;
   attrs.axis = *axis;
@@ -115,6 +116,7 @@ bool lower_index_select(OpCall& call) {
 bool lower_gather(OpCall& call) {
   const ValueId data = call.value("self"), positions = call.value("index");
   const auto axis = call.axis("dim", call.rank(data));
+  if (call.type(data).dtype == DType::other) return call.decline(Reason::call_dtype);
   if (!axis || call.rank(data) == 0 || call.rank(positions) != call.rank(data) || !positions_ok(call, positions))
     return call.decline(Reason::call_attribute);
   Attrs attrs;

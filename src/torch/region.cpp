@@ -380,7 +380,7 @@ void Region::note_refusal(const std::string& form, const Recording& recording) {
 Region::Answer Region::record(const Values& arguments, Values& outputs, std::shared_ptr<Turn> turn) {
   for (const c10::IValue& value : arguments)
     if (value.isGenerator()) know(value.toGenerator());
-  const auto recordable = [](const c10::IValue& value) { return !value.isTensor() || is_recordable(value.toTensor()); };
+  const auto recordable = [](const c10::IValue& value) { return value.isTensor() ? is_recordable(value.toTensor()) : !value.isCapsule(); };
   if (!std::all_of(arguments.begin(), arguments.end(), recordable)) {
     turn.reset();
     return run_eagerly(arguments, outputs, Reason::unsupported_input);

@@ -2,11 +2,13 @@
 
 import re
 import tempfile
+import warnings
 
 import torch
 
 import escapement
 from arguments import drawn
+from states import MODES
 
 PINNED = re.compile(r"size\[\d+\]: expected (?!0|1\b)\d+\b")   # a size for which nobody asked is another recording
 OURS = ("internal_error",)
@@ -70,8 +72,21 @@ class Compile(Way):
         return torch.compile(function, backend="escapement", **({"options": options} if options else {}))
 
     def trouble(self):
-        before, now = self.before, internal_errors()
-        return ("internal error", f"{now - before} of them") if now > before else None
+        return ("internal error", self.why()) if internal_errors() > self.before else None
+
+    def why(self):
+        """What it says where that is raised instead of counted."""
+        strict = self.make(self.program.function(), {**dict(self.program.options), "strict": True})
+        for call in self.program.calls:
+            try:
+                with warnings.catch_warnings(), MODES[call.get("mode", "no_grad")]():
+                    warnings.simplefilter("ignore")
+                    strict(*drawn(self.program.arguments, call).values())
+            except Exception as error:
+                found = re.search(r"internal error.*", str(error))
+                if found:
+                    return found[0][:200]
+        return "not said"
 
 
 class Plain(Way):

@@ -97,3 +97,27 @@ def rows(of, text):
     for line in text.strip().splitlines():
         how, name = line.strip().split(None, 1)
         yield Question(name, how, eval(compile(f"lambda {', '.join(of)}: {name}", __file__, "eval"), dict(NAMES)), of)
+
+
+# --- what calls bring
+
+def data():
+    """Tensors of several values, for numbers that are read from them."""
+    base = given((2, 3))
+    return [base, base * 0, -base, base + .5, base * 1e10, base * math.nan, base / 0, base * -0.0, base * 1e-3, given((3, 3)), given((0, 3)),
+            given((1, 1)), given((5, 7))]
+
+
+NUMBERS_GIVEN = ((3, 1.5), (1, 1.0), (-2, -0.5), (0, 0.0), (7, 2.0), (4, math.inf), (11, math.nan), (5, 1e20), (2 ** 40, 0.1), (-7, 7.0),
+                 (2 ** 63, -2.5), (9, 0.25))
+SMALL_ONLY = ("range", "[0] *", "factorial", "abcdef", "n << 1", "pow, 2, n", "pow, f")   # with large numbers these take memory or time
+
+
+def arguments(question, order):
+    """The arguments of each call."""
+    if question.of == "vkt":
+        return [(x,) for x in data()]
+    if question.of == "nf":
+        small = any(word in question.name for word in SMALL_ONLY)
+        return [(given((2, 3)), n, f) for n, f in NUMBERS_GIVEN if not small or abs(n) < 100]
+    return [(given(shape),) for shape in SHAPES[order]]

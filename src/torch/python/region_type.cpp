@@ -52,7 +52,7 @@ class Reference {
 void append_outputs(PyObject* result, Region::Values& outputs) {
   const Reference sequence(PySequence_Fast(result, "a captured graph returns a list or a tuple"));
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence.get()); ++i)
-    outputs.push_back(value_from_python(PySequence_Fast_GET_ITEM(sequence.get(), i)));
+    outputs.push_back(any_value_from_python(PySequence_Fast_GET_ITEM(sequence.get(), i)));
 }
 
 void run_forward(RegionObject* self, const Region::Values& arguments, Region::Values& outputs) {
@@ -92,7 +92,7 @@ PyObject* call_region(PyObject* object, PyObject* const* args, size_t nargsf, Py
   try {
     Region::Values arguments, outputs;
     arguments.reserve(count);
-    for (Py_ssize_t i = 0; i < count; ++i) arguments.push_back(value_from_python(args[i]));
+    for (Py_ssize_t i = 0; i < count; ++i) arguments.push_back(any_value_from_python(args[i]));
     self->region->call(arguments, outputs);
     result = to_tuple(outputs);
   } catch (...) {

@@ -24,12 +24,31 @@ c10::IValue value_from_python(PyObject* object) {
   return {};
 }
 
+namespace {
+
+// An integer of more than 64 bits. Made and dropped with the GIL held, as all of a Region's call.
+struct WideInteger : torch::CustomClassHolder {
+  explicit WideInteger(PyObject* number) : object(Py_NewRef(number)) {}
+  ~WideInteger() override { Py_DECREF(object); }
+  PyObject* const object;
+};
+
+}  // namespace
+
+c10::IValue any_value_from_python(PyObject* object) {
+  int wide = 0;
+  if (!PyLong_CheckExact(object)) return value_from_python(object);
+  const int64_t value = PyLong_AsLongLongAndOverflow(object, &wide);
+  return wide ? c10::IValue::make_capsule(c10::make_intrusive<WideInteger>(object)) : c10::IValue(value);
+}
+
 PyObject* value_to_python(const c10::IValue& value) {
   if (value.isTensor()) return THPVariable_Wrap(value.toTensor());
   if (value.isInt()) return PyLong_FromLongLong(value.toInt());
   if (value.isBool()) return PyBool_FromLong(value.toBool());
   if (value.isDouble()) return PyFloat_FromDouble(value.toDouble());
   if (value.isSymInt()) return symint_to_python(value.toSymInt());
+  if (value.isCapsule()) return Py_NewRef(static_cast<WideInteger&>(*value.toCapsule()).object);
   Py_RETURN_NONE;
 }
 

@@ -12,6 +12,7 @@ namespace escapement {
 struct PythonError {};
 
 c10::IValue value_from_python(PyObject* object);          // borrowed; anything unknown is kept as itself (see values.cpp)
+c10::IValue any_value_from_python(PyObject* object);      // the same, but an integer of more than 64 bits travels as a capsule
 PyObject* value_to_python(const c10::IValue& value);      // new reference
 InputSpec input_spec_from_python(PyObject* tuple, size_t position);
 Options options_from_python(PyObject* dict);
