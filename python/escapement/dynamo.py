@@ -103,6 +103,7 @@ def install(backend, route=None):
         convert_frame._compile = compile_whole
         for watched in (index_numbers, layout_reads, raising, texts, traced_numbers):
             watched.install(lambda: getattr(active, "session", None))
+        symbolic_shapes.uninteresting_files().update((__file__, data_questions.__file__))   # these do not ask, they only pass on
     level = logging.INFO if chosen == "recipe" else logging.WARNING
     log.log(level, "sizes are made dynamic by the %s route (torch %s): %s", chosen, torch.__version__, ROUTES[chosen])
     state["route"] = chosen
@@ -127,6 +128,7 @@ def recipe_possible():
     return (frame[5:7] == whole[5:7] == ["compiler_fn", "one_graph"] and automatic == ["tx", "name", "entry", "is_unspecialized_nn_module"]
             and all(hasattr(env, name) for name in ("guards", "var_to_sources", "source_to_var"))
             and oblivious.possible() and traced_numbers.possible() and hasattr(pgo, "auto_dynamic") and hasattr(symbolic_shapes, "make_symbol")
+            and hasattr(symbolic_shapes, "uninteresting_files")
             and hasattr(convert_frame, "FrameExecStrategy") and RUN_ONLY is not None)
 
 

@@ -24,7 +24,7 @@ def not_zero(left, right):
     return right != 0
 
 
-def real_power(base, power):
+def real_power(base, power, modulus=1):
     """Neither a division by zero nor a complex number, which the call finds out about itself."""
     whole = isinstance(power, (int, torch.SymInt))
     return whole and power >= 0 or base > 0 or whole and base != 0
@@ -34,7 +34,7 @@ NEEDS = {   # what must hold of the operands, and what Python raises where it do
     operator.truediv: (not_zero, ZeroDivisionError), operator.itruediv: (not_zero, ZeroDivisionError),
     operator.floordiv: (not_zero, ZeroDivisionError), operator.ifloordiv: (not_zero, ZeroDivisionError),
     operator.mod: (not_zero, ZeroDivisionError), operator.imod: (not_zero, ZeroDivisionError), divmod: (not_zero, ZeroDivisionError),
-    operator.pow: (real_power, ZeroDivisionError), operator.ipow: (real_power, ZeroDivisionError),
+    operator.pow: (real_power, ZeroDivisionError), operator.ipow: (real_power, ZeroDivisionError), pow: (real_power, ZeroDivisionError),
     operator.lshift: (lambda number, by: by >= 0, ValueError), operator.rshift: (lambda number, by: by >= 0, ValueError),
 }
 CONVERSIONS = (torch.sym_int, math.floor, math.ceil, math.trunc, round)
@@ -78,9 +78,11 @@ def hold_numbers(function, args, translator):
 
 
 def may_raise(function, args):
-    """Of an operation on numbers from the data: not where all are integers, nor where the divisor is a plain number."""
+    """Of an operation on numbers from the data: not where a conversion gets integers, nor where divisor or exponent is a plain number."""
     if function in CONVERSIONS:
         return any(isinstance(value, torch.SymFloat) for value in args)
+    if NEEDS[function][0] is real_power:
+        return isinstance(args[1], (float, *SYMBOLS)) or args[1] < 0
     return len(args) < 2 or isinstance(args[1], SYMBOLS)
 
 
