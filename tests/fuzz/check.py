@@ -32,15 +32,29 @@ def compared(program, way):
     except Refused:
         return None
     judge, function = Judge(program, made.reference is not None), made.reference or program.function()
-    for number, call in enumerate(program.calls):
-        mode = call.get("mode", "no_grad")
-        eager = Outcome(function, drawn(program.arguments, call), mode)
-        ours = Outcome(disturbed(made, program, call), drawn(program.arguments, call), mode)
+    expected = [Outcome(function, drawn(program.arguments, call), call.get("mode", "no_grad")) for call in program.calls]
+    found = differing(made, program, judge, expected)
+    if found is None and (trouble := made.trouble()):
+        found = Difference(way, *trouble)
+    return found or differing_again(made, program, judge, expected)
+
+
+def differing(made, program, judge, expected):
+    for number, (call, eager) in enumerate(zip(program.calls, expected)):
+        ours = Outcome(disturbed(made, program, call), drawn(program.arguments, call), call.get("mode", "no_grad"))
         found = looked_at(judge, ours, eager)
         if found:
-            return Difference(way, *found, number)
-    trouble = made.trouble()
-    return Difference(way, *trouble) if trouble else None
+            return Difference(made.name, *found, number)
+    return None
+
+
+def differing_again(made, program, judge, expected):
+    """The same calls once more: now all is there, so nothing is recorded, and what was recorded in the first pass is run."""
+    before = made.recordings()
+    found = differing(made, program, judge, expected)
+    if found is None and before is not None and made.recordings() > before:
+        return Difference(made.name, "recorded again", f"{before} recordings, {made.recordings()} when the same calls came again; {made.story()}")
+    return found
 
 
 def looked_at(judge, ours, eager):

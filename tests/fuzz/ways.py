@@ -30,6 +30,13 @@ class Way:
     def trouble(self):
         return None
 
+    def recordings(self):
+        """How often it was recorded, where the same calls must not record again."""
+        return None
+
+    def story(self):
+        return ""
+
 
 class Call(Way):
     name = "call"
@@ -47,6 +54,13 @@ class Call(Way):
         if steady and any(PINNED.search(line) for region in info["regions"] for miss in region["misses"] for line in miss):
             return "recorded anew", f"{info['recordings']} recordings, {misses(info)}"
         return None
+
+    def recordings(self):
+        info = self.made.info()
+        return None if info["eager"] or any(fallbacks(region) for region in info["regions"]) else info["recordings"]
+
+    def story(self):
+        return str(misses(self.made.info()))
 
 
 class Replay(Way):
