@@ -44,7 +44,11 @@ bool lower_clone(OpCall& call) {
     call.may_share = true;
   }
   if (!copy_as(call, v, call.result_type(), format)) return false;
-  if (contiguous) call.tape.note_may_share(call.results[0], v, call.reals[0].is_same(call.real("self")));
+  if (!contiguous) return true;
+  std::vector<CopyCondition> conditions;
+  if (!call.reals[0].is_same(call.real("self")))
+    conditions = why_contiguous_copies(call.table(), call.type(v), call.type(call.results[0]).strides);
+  call.tape.note_may_share(call.results[0], v, std::move(conditions));
   return true;
 }
 

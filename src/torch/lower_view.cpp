@@ -70,7 +70,7 @@ bool view_as_sizes(OpCall& call, std::vector<Dim> sizes) {
   return call.done(reshape_to(call, v, infer_sizes(call, call.table().product(call.type(v).sizes), std::move(sizes))));
 }
 
-// A view if the layout allows it for all sizes, else a copy. Eager also views where an axis happens to have size 1.
+// A view if the layout allows it for all sizes, else a copy; eager makes a view at some of them (copies.h).
 bool reshape_as_sizes(OpCall& call, std::vector<Dim> sizes) {
   const ValueId v = call.value("self");
   sizes = infer_sizes(call, call.table().product(call.type(v).sizes), std::move(sizes));
@@ -85,7 +85,7 @@ bool reshape_as_sizes(OpCall& call, std::vector<Dim> sizes) {
   }
   if (call.type(v).dtype == DType::other) return call.decline(Reason::call_dtype);
   const ValueId copy = call.build.pointwise(Op::copy, std::vector<ValueId>{v}, {}, call.build.contiguous_strides(call.type(v).sizes));
-  call.tape.note_may_share(copy, v, aliased);
+  call.tape.note_may_share(copy, v, aliased ? std::vector<CopyCondition>() : why_reshape_copies(call.table(), call.type(v), sizes));
   return call.done(reshape_to(call, copy, std::move(sizes)));
 }
 

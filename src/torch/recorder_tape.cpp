@@ -385,13 +385,12 @@ Location Tape::here() {
   return known->second;
 }
 
-void Tape::note_may_share(ValueId copy, ValueId source, bool shared) {
-  const std::vector<Dim> sizes = trace().type(source).sizes;
+void Tape::note_may_share(ValueId copy, ValueId source, std::vector<CopyCondition> conditions) {
   for (const auto& [v, partner] : {std::pair{copy, source}, std::pair{source, copy}}) {
     Sharing& noted = may_share_[trace().type(v).storage.index];
     noted.partners.push_back(trace().type(partner).storage.index);
-    noted.sizes.insert(noted.sizes.end(), sizes.begin(), sizes.end());
-    noted.now = noted.now || shared;
+    noted.conditions.insert(noted.conditions.end(), conditions.begin(), conditions.end());
+    noted.now = noted.now || conditions.empty();
   }
 }
 
@@ -403,7 +402,7 @@ void Tape::note_write(ValueId destination) {
 void Tape::note_shared_write(ValueId destination) {
   const auto noted = may_share_.find(trace().type(destination).storage.index);
   if (noted == may_share_.end()) return;
-  forbid_sharing(noted->second, "a write to memory that is shared where a size is 1, or its layout read");
+  forbid_sharing(noted->second, "a write to memory that is shared at some sizes, or its layout read");
 }
 
 void Tape::note_outputs() {
@@ -418,15 +417,14 @@ void Tape::note_outputs() {
     if (noted == may_share_.end()) continue;
     const auto seen = [&](uint32_t partner) { return partner != storage && visible.contains(partner); };
     if (std::any_of(noted->second.partners.begin(), noted->second.partners.end(), seen))
-      forbid_sharing(noted->second, "an output that is a view where a size is 1 and a copy elsewhere");
+      forbid_sharing(noted->second, "an output that is a view at some sizes and a copy at others");
   }
 }
 
 // The trace holds where no memory is shared, and there alone.
 void Tape::forbid_sharing(Sharing& noted, const char* what) {
   if (noted.now) refuse(Reason::recorder_refused, what);
-  for (const Dim size : std::exchange(noted.sizes, {}))
-    guard_relation(Guard::Kind::equal, size, dims().constant(1), dims().hint(size) == std::optional<int64_t>(1), what);
+  for (const CopyCondition& c : std::exchange(noted.conditions, {})) guard_relation(c.kind, c.left, c.right, c.holds, what);
 }
 
 }  // namespace escapement

@@ -17,6 +17,7 @@
 #include <unordered_set>
 
 #include "torch/captures.h"
+#include "torch/copies.h"
 #include "torch/lent_memory.h"
 #include "torch/recorder.h"
 #include "torch/symnode_hooks.h"
@@ -98,10 +99,10 @@ struct Tape : std::enable_shared_from_this<Tape> {
   Location here();                          // asks the hook
 
   // --- memory that eager shares at some sizes only
-  // `copy` was made of `source` because it is not contiguous for all sizes; eager shares the memory where axes have size 1. That
-  // matters only if one of them is written later: then it is guarded which axes have size 1. `shared`: at these sizes it does
-  // share, so the trace would be wrong after a write.
-  void note_may_share(ValueId copy, ValueId source, bool shared);
+  // `copy` was made of `source`, because eager does not share the memory at all sizes. That matters only if one of them is written later, or
+  // both can be seen: then what makes eager copy is guarded. `conditions`: that; none if at these sizes it does share, so the trace would
+  // be wrong.
+  void note_may_share(ValueId copy, ValueId source, std::vector<CopyCondition> conditions);
   void note_outputs();  // once all outputs are known
   void note_write(ValueId destination);     // every in-place change, also one that only renames
   void note_shared_write(ValueId destination);
@@ -132,7 +133,7 @@ struct Tape : std::enable_shared_from_this<Tape> {
   std::vector<ValueId> input_values_;
   std::unordered_map<int, Location> lines_;
   struct Sharing {
-    std::vector<Dim> sizes;
+    std::vector<CopyCondition> conditions;
     std::vector<uint32_t> partners;  // the other storages
     bool now = false;
   };

@@ -80,8 +80,8 @@ def python_tree(scratch):
     info = tree.parent / "escapement-0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: escapement\nVersion: 0\n")
-    lines = (scratch / "pyproject.toml").read_text().split('[project.entry-points."')[1:]
-    (info / "entry_points.txt").write_text("\n".join("[" + line.split('"]')[0] + "]" + line.split('"]')[1].split("\n\n")[0] for line in lines))
+    blocks = (scratch / "pyproject.toml").read_text().split("[project.entry-points.")[1:]
+    (info / "entry_points.txt").write_text("\n".join("[" + block.split("\n\n")[0].replace('"', "") for block in blocks))
 
 
 def python_tests(bug):
