@@ -48,11 +48,18 @@ def test_draws_keep_their_order():
     assert jitted.info()["recordings"] == 1
 
 
+DIVISIONS = {
+    "//": lambda x, y: x // y, "%": lambda x, y: x % y, "fmod": torch.fmod, "trunc": lambda x, y: torch.div(x, y, rounding_mode="trunc"),
+    "floor": lambda x, y: torch.div(x, y, rounding_mode="floor"),
+}
+
+
 @pytest.mark.parametrize("mode", ["call", "replay"])
-def test_an_integer_division_by_zero_is_refused_where_it_stands(mode):
+@pytest.mark.parametrize("divide", DIVISIONS)
+def test_an_integer_division_by_zero_is_refused_where_it_stands(divide, mode):
     """No number behind it is drawn."""
     def program(x, y):
-        quotient = x // y
+        quotient = DIVISIONS[divide](x, y)
         return quotient + torch.randint(9, (1,))
 
     def outcome(run, n, divisor):
