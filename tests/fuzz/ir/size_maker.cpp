@@ -72,7 +72,10 @@ void SizeMaker::widen() {  // the symbols are the first nodes
     for (size_t factors = random_.below(6); factors > 0; --factors) product = add_node(Op::mul, product, random_.below(symbols));
     sum = add_node(Op::add, sum, product);
   }
-  add_node(random_.pick({Op::floordiv, Op::mod, Op::min, Op::mul}), sum, operand());
+  try {
+    add_node(random_.pick({Op::floordiv, Op::mod, Op::min, Op::mul}), sum, operand());
+  } catch (const UserError&) {  // a division by the constant zero
+  }
 }
 
 void SizeMaker::grow(size_t size) {
