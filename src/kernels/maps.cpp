@@ -69,7 +69,7 @@ bool slice_is_whole(const Trace& trace, const Instr& instr) {
 
 bool view_to_operand(const Trace& trace, AxisSpace& space, const Instr& instr, AxisMap& map, Reason& why) {
   switch (instr.op) {
-    case Op::alias: return true;
+    case Op::alias: case Op::detach: return true;
     case Op::permute: {
       AxisMap before(map.size());
       for (size_t i = 0; i < map.size(); ++i) before[instr.attrs.axes[i]] = map[i];
@@ -178,8 +178,8 @@ bool is_simple_view(const Trace& trace, ValueId v) {
   const ValueId root = trace.type(v).root;
   while (v != root && trace[v].definition) {
     const Instr& instr = trace[trace[v].definition];
-    const bool simple = instr.op == Op::alias || instr.op == Op::permute || instr.op == Op::expand || instr.op == Op::unsqueeze ||
-                        instr.op == Op::squeeze;
+    const bool simple = instr.op == Op::alias || instr.op == Op::detach || instr.op == Op::permute || instr.op == Op::expand ||
+                        instr.op == Op::unsqueeze || instr.op == Op::squeeze;
     if (!simple) return false;
     AxisMap map(trace.type(v).sizes.size());
     if (instr.op == Op::expand && !expand_to_operand(trace, instr, map)) return false;

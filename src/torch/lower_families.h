@@ -14,6 +14,7 @@ Dim normal_index(OpCall& call, std::string_view name, Dim size);       // a nega
 bool lower_add(OpCall& call);
 bool lower_addc(OpCall& call);
 bool lower_alias(OpCall& call);
+bool lower_detach(OpCall& call);
 bool lower_amax(OpCall& call);
 bool lower_any(OpCall& call);
 bool lower_arange(OpCall& call);

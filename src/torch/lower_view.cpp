@@ -153,6 +153,7 @@ SliceBounds slice_bounds(OpCall& call, Dim size) {
 }
 
 bool lower_alias(OpCall& call) { return call.done(call.build.view(Op::alias, call.value("self"), {})); }
+bool lower_detach(OpCall& call) { return call.done(call.build.view(Op::detach, call.value("self"), {})); }
 
 bool lower_view(OpCall& call) {
   if (!call.given("size")) return call.decline(Reason::call_attribute);  // view(dtype)

@@ -29,7 +29,17 @@ struct OutputRecipe {
   uint32_t tensor = 0;         // value
   uint32_t same_as = 0;        // an earlier output with the same value, or itself
   Slot slot = 0;               // integer, boolean
+  bool detached = false;       // autograd sees no view of what it lies in
 };
+
+bool is_detached(const Trace& trace, ValueId v) {
+  for (; trace[v].definition; v = trace[trace[v].definition].operands[0]) {
+    const Instr& instr = trace[trace[v].definition];
+    if (instr.op == Op::detach) return true;
+    if (info(instr.op).kind != OpKind::view) return false;
+  }
+  return false;
+}
 
 // ATen below autograd, without gradients, unseen by a recorder, without autocast: as the calls ran when they were recorded.
 class LibraryMode {
@@ -94,7 +104,7 @@ class Program::Impl::Call final : public Host {
   std::optional<RunResult> try_execute();
   void bump_versions() const;
   void deliver(std::vector<c10::IValue>& outputs);
-  at::Tensor output(uint32_t recipe);
+  at::Tensor output(const OutputRecipe& wanted);
 
   const Impl& program_;
   std::unique_ptr<Context> context_;
@@ -171,7 +181,10 @@ void Program::Impl::prepare_outputs(TensorRecipes& recipes) {
     OutputRecipe recipe{wanted[i].kind, 0, i, 0};
     if (recipe.kind == Output::Kind::value || recipe.kind == Output::Kind::input) {
       recipe.kind = plan().trace[wanted[i].value].kind == ValueKind::none ? Output::Kind::none : Output::Kind::value;
-      if (recipe.kind == Output::Kind::value) recipe.tensor = recipes.add(wanted[i].value);
+      if (recipe.kind == Output::Kind::value) {
+        recipe.tensor = recipes.add(wanted[i].value);
+        recipe.detached = is_detached(plan().trace, wanted[i].value);
+      }
       for (uint32_t j = 0; j < i; ++j) {
         if (outputs[j].kind == Output::Kind::value && wanted[j].value == wanted[i].value) recipe.same_as = std::min(recipe.same_as, j);
       }
@@ -255,14 +268,14 @@ void Program::Impl::Call::bump_versions() const {
   }
 }
 
-at::Tensor Program::Impl::Call::output(uint32_t index) {
-  const TensorRecipe& recipe = program_.tensors[index];
-  if (recipe.kind == Buffer::Kind::input && !recipe.whole) {
+at::Tensor Program::Impl::Call::output(const OutputRecipe& wanted) {
+  const TensorRecipe& recipe = program_.tensors[wanted.tensor];
+  if (recipe.kind == Buffer::Kind::input && !recipe.whole && !wanted.detached) {
     // A view that autograd and the caller see as a view of their tensor.
     const at::Tensor& base = tensors_.input(recipe.input);
     return at::as_strided(base, tensors_.sizes(recipe), tensors_.strides(recipe), base.storage_offset() + tensors_.offset(recipe));
   }
-  at::Tensor tensor = tensors_.get(index);
+  at::Tensor tensor = tensors_.get(wanted.tensor);
   return is_borrowed(tensor) ? tensor.clone() : tensor;
 }
 
@@ -276,7 +289,7 @@ void Program::Impl::Call::deliver(std::vector<c10::IValue>& outputs) {
       case Output::Kind::boolean: outputs.emplace_back(context_->table[recipe.slot] != 0); break;
       default:
         if (recipe.same_as != i) outputs.push_back(c10::IValue(outputs[first + recipe.same_as]));
-        else outputs.emplace_back(output(recipe.tensor));
+        else outputs.emplace_back(output(recipe));
     }
   }
 }

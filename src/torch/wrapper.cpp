@@ -7,6 +7,7 @@
 
 #include "torch/layout_questions.h"
 #include "torch/recorder_fallback.h"
+#include "torch/unharmed.h"
 
 namespace escapement {
 
@@ -157,9 +158,16 @@ const c10::Storage& Wrapper::storage() const {
   return storage_;
 }
 
+// x.data and the like: a tensor of its own in the same memory, and the program may return either.
+ValueId Wrapper::detached() const {
+  ValueId value = value_;
+  if (symbolic()) unharmed(*tape_, [&] { value = tape_->builder.view(Op::detach, value_, {}); });
+  return value;
+}
+
 c10::intrusive_ptr<c10::TensorImpl> Wrapper::shallow_copy_and_detach(const c10::VariableVersion& version,
                                                                      bool allow_change) const {
-  auto copy = c10::make_intrusive<Wrapper>(inner_.detach(), tape_, value_);
+  auto copy = c10::make_intrusive<Wrapper>(inner_.detach(), tape_, detached());
   if (!copy->is_inference()) copy->set_version_counter(version);
   copy->set_allow_tensor_metadata_change(allow_change);
   return copy;

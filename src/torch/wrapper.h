@@ -58,6 +58,7 @@ class Wrapper final : public c10::TensorImpl {
   const char* tensorimpl_type_name() const override { return "escapement::Wrapper"; }
 
  private:
+  ValueId detached() const;
   bool symbolic() const { return value_ && tape_->live(); }
   AskedLayout asked() const;
   void expose_storage(const char* what) const;

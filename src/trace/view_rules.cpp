@@ -157,7 +157,7 @@ TensorType as_strided(Rules& rules, const TensorType& a, const Attrs& attrs) {
 
 TensorType infer_view(Rules& rules, const TensorType& a, const Attrs& attrs) {
   switch (rules.op) {
-    case Op::alias: return a;
+    case Op::alias: case Op::detach: return a;
     case Op::reshape: return reshape(rules, a, attrs);
     case Op::permute: return permute(rules, a, attrs);
     case Op::expand: return expand(rules, a, attrs);

@@ -438,3 +438,17 @@ def test_old_weights_go_when_they_are_replaced():
             assert gone() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("form", ["detach", "detach of a view", "view of a detached", "data"])
+def test_what_is_detached_wants_no_gradient(form):
+    forms = {"detach": lambda x: x.detach(), "detach of a view": lambda x: x[1:].detach(), "view of a detached": lambda x: x.detach()[1:],
+             "data": lambda x: x.data}
+    jitted = escapement.jit(forms[form])
+    for n in (5, 2, 7, 13):
+        x = torch.randn(n, requires_grad=True)
+        with torch.no_grad():
+            got = jitted(x)
+        assert got is not x and not got.requires_grad and got.is_leaf and got._base is not x, n
+        got.add_(1)     # of a view of a leaf, autograd would refuse it
+        assert torch.equal(x[-len(got):], got) and got.data_ptr() == x[-len(got):].data_ptr()
