@@ -41,7 +41,7 @@ from torch.fx.experimental import symbolic_shapes
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass as is_wrapper_subclass  # noqa: F401
 
-from . import attributes, data_questions, index_numbers, layout_reads, oblivious, raising, steer_dims, texts, traced_numbers
+from . import attributes, data_questions, index_numbers, layout_reads, oblivious, offsets, raising, steer_dims, texts, traced_numbers
 from .errors import EscapementError
 from .keys import frame_key
 from .ledger import COMPILES, LEDGER, Compile, Plan
@@ -103,7 +103,7 @@ def install(backend, route=None):
         convert_frame._compile = compile_whole
         for watched in (index_numbers, layout_reads, raising, texts, traced_numbers):
             watched.install(lambda: getattr(active, "session", None))
-        symbolic_shapes.uninteresting_files().update((__file__, data_questions.__file__))   # these do not ask, they only pass on
+        symbolic_shapes.uninteresting_files().update((__file__, data_questions.__file__, offsets.__file__))   # these do not ask, they only pass on
     level = logging.INFO if chosen == "recipe" else logging.WARNING
     log.log(level, "sizes are made dynamic by the %s route (torch %s): %s", chosen, torch.__version__, ROUTES[chosen])
     state["route"] = chosen
@@ -127,8 +127,7 @@ def recipe_possible():
         return False
     return (frame[5:7] == whole[5:7] == ["compiler_fn", "one_graph"] and automatic == ["tx", "name", "entry", "is_unspecialized_nn_module"]
             and all(hasattr(env, name) for name in ("guards", "var_to_sources", "source_to_var"))
-            and oblivious.possible() and traced_numbers.possible() and hasattr(pgo, "auto_dynamic") and hasattr(symbolic_shapes, "make_symbol")
-            and hasattr(symbolic_shapes, "uninteresting_files")
+            and oblivious.possible() and traced_numbers.possible() and hasattr(pgo, "auto_dynamic") and hasattr(symbolic_shapes, "uninteresting_files")
             and hasattr(convert_frame, "FrameExecStrategy") and RUN_ONLY is not None)
 
 
@@ -337,8 +336,10 @@ def our_rules(session):
         scope.enter_context(torch._dynamo.config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True,
                                                        allow_unspec_int_on_nn_module=session.attributes))
         scope.enter_context(torch.fx.experimental._config.patch(use_duck_shape=False, backed_size_oblivious=session.oblivious))
+        scope.enter_context(offsets.guarded())
         if session.oblivious:   # otherwise 0 and 1 are constants, and symbols are guarded to be 2 or more
-            scope.enter_context(sizes_may_be_zero())
+            scope.enter_context(oblivious.sizes_may_be_zero())
+            scope.enter_context(offsets.are_symbols())
             scope.enter_context(oblivious.answered(session.answers))
             scope.enter_context(data_questions.answered())
         if session.host:   # a branch on an unbacked size is a graph break; nothing is traced twice for it
@@ -350,26 +351,6 @@ def our_rules(session):
             yield
         finally:
             active.session = outer
-
-
-@contextlib.contextmanager
-def sizes_may_be_zero():
-    """torch makes the symbol of a size positive, also where it says that the size ranges from 0: `if x.size(0)` would be decided by
-    algebra, with no guard, and be wrong for an empty tensor. Compiles are serialised by Dynamo, so the module can be changed for the
-    time of one."""
-    make = symbolic_shapes.make_symbol
-
-    def make_symbol(kind, name, **assumptions):
-        if kind is symbolic_shapes.SymT.SIZE and assumptions.get("positive"):
-            del assumptions["positive"]
-            assumptions["nonnegative"] = True
-        return make(kind, name, **assumptions)
-
-    symbolic_shapes.make_symbol = make_symbol
-    try:
-        yield
-    finally:
-        symbolic_shapes.make_symbol = make
 
 
 @contextlib.contextmanager

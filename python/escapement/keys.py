@@ -1,18 +1,24 @@
 """What makes another version of a function without counting as a recompile: its key.
 
-A key is rank, dtype, device and layout class of every tensor the frame can see, which module it belongs to, and torch's modes. Sizes
-and numbers are never part of it; neither is the length of a list (that is structure, and counts).
+A key is rank, dtype, device and layout class of every tensor the frame can see, also inside of objects, which module it belongs to, and
+torch's modes. Sizes and numbers are never part of it; neither is the length of a list (that is structure, and counts).
 """
+
+import types
 
 import torch
 
-DEPTH = 2   # containers inside containers; what lies deeper counts as a recompile when it differs
+DEPTH = 4   # containers and objects inside each other (cache.layers[0].keys); what lies deeper counts as a recompile when it differs
+MOST = 2000   # values looked at in one frame; so with what comes later
+
+NOT_LOOKED_INTO = (type, types.ModuleType, types.FunctionType, types.MethodType)
 
 
 def frame_key(values, closure=(), names=()):
     """`values`: the frame's locals by name; `closure`: its cells, in the order of `names`."""
     seen = {**values, **{name: cell.cell_contents for name, cell in zip(names, closure) if not is_empty(cell)}}
-    parts = [part for name in sorted(seen) for part in value_key(name, seen[name], DEPTH)]
+    looked_at = set()
+    parts = [part for name in sorted(seen) for part in value_key(name, seen[name], DEPTH, looked_at)]
     return (*modes(), *parts)
 
 
@@ -22,17 +28,27 @@ def modes():
             torch.get_num_threads())
 
 
-def value_key(name, value, depth):
+def value_key(name, value, depth, looked_at):
+    """`looked_at`: the identities of the containers so far; none is entered twice."""
     if isinstance(value, torch.Tensor):
         return [(name, value.dim(), value.dtype, str(value.device), value.requires_grad, layout_class(value))]
     if isinstance(value, torch.nn.Module):
         return [(name, id(value))]
-    if depth and isinstance(value, dict):
-        return [part for key in value for part in value_key((name, str(key)), value[key], depth - 1)]
-    if depth and isinstance(value, (list, tuple)):
-        parts = (part for item in value for part in value_key((name, "item"), item, depth - 1))
-        return list(dict.fromkeys(parts))
-    return []
+    inside = contents(value) if depth and id(value) not in looked_at and len(looked_at) < MOST else ()
+    if inside:
+        looked_at.add(id(value))
+    parts = (part for key, item in inside for part in value_key((name, key), item, depth - 1, looked_at))
+    return list(dict.fromkeys(parts))
+
+
+def contents(value):
+    """What may hold tensors, each with its name in the key. Where in a list they stand is no part of it."""
+    if isinstance(value, dict):
+        return [(str(key), item) for key, item in value.items()]
+    if isinstance(value, (list, tuple)):
+        return [("item", item) for item in value]
+    own = getattr(value, "__dict__", None) if not isinstance(value, NOT_LOOKED_INTO) else None
+    return list(own.items()) if type(own) is dict else ()
 
 
 def layout_class(value):

@@ -26,6 +26,8 @@ def watched(method, current_session):
     @functools.wraps(method)
     def call_method(variable, tx, name, args, kwargs):
         session = current_session() if name in READS else None
+        if session is not None and name == "storage_offset" and not session.oblivious and not session.whole:
+            ask_the_tensor(name, "an offset of 0 or 1 is a constant that nobody guards")
         if session is not None and variable.source is None:
             ask_for_layouts(session)
             if name not in NEEDS_BOTH and not session.whole:
@@ -48,8 +50,11 @@ def ask_for_usual_sizes(variable, name):
         return
     for axis, size in enumerate(fake.shape):
         if not (hinted(size) and bool(size >= 2)):
-            dynamo_exc.unimplemented(gb_type="escapement: the layout of a tensor is looked at", context=f"{name}, axis {axis} is {size}",
-                                     explanation="of axes of size 0 and 1 the strides are known from the tensor only", hints=[])
+            ask_the_tensor(f"{name}, axis {axis} is {size}", "of axes of size 0 and 1 the strides are known from the tensor only")
+
+
+def ask_the_tensor(context, why):
+    dynamo_exc.unimplemented(gb_type="escapement: the layout of a tensor is looked at", context=context, explanation=why, hints=[])
 
 
 def hinted(size):

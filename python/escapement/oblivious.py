@@ -184,6 +184,26 @@ def answered(answers):
         SymNode.guard_or_false, SymNode.guard_or_true = torch_natives
 
 
+@contextlib.contextmanager
+def sizes_may_be_zero():
+    """torch makes the symbol of a size positive, also where it says that the size ranges from 0: `if x.size(0)` would be decided by
+    algebra, with no guard, and be wrong for an empty tensor. Compiles are serialised by Dynamo, so the module can be changed for the
+    time of one."""
+    make = symbolic_shapes.make_symbol
+
+    def make_symbol(kind, name, **assumptions):
+        if kind is symbolic_shapes.SymT.SIZE and assumptions.get("positive"):
+            del assumptions["positive"]
+            assumptions["nonnegative"] = True
+        return make(kind, name, **assumptions)
+
+    symbolic_shapes.make_symbol = make_symbol
+    try:
+        yield
+    finally:
+        symbolic_shapes.make_symbol = make
+
+
 def possible():
-    return all(hasattr(symbolic_shapes, name) for name in ("_guard_or", "_static_eval_sym_bool")) and all(
+    return all(hasattr(symbolic_shapes, name) for name in ("_guard_or", "_static_eval_sym_bool", "make_symbol")) and all(
         hasattr(SymNode, name) for name in ("guard_size_oblivious", "guard_or_false", "guard_or_true"))
