@@ -339,7 +339,7 @@ def our_rules(session):
         scope.enter_context(offsets.guarded())
         if session.oblivious:   # otherwise 0 and 1 are constants, and symbols are guarded to be 2 or more
             scope.enter_context(oblivious.sizes_may_be_zero())
-            scope.enter_context(offsets.are_symbols())
+            scope.enter_context(offsets.may_be_zero(session.answers))
             scope.enter_context(oblivious.answered(session.answers))
             scope.enter_context(data_questions.answered())
         if session.host:   # a branch on an unbacked size is a graph break; nothing is traced twice for it

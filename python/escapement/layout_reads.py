@@ -26,10 +26,10 @@ def watched(method, current_session):
     @functools.wraps(method)
     def call_method(variable, tx, name, args, kwargs):
         session = current_session() if name in READS else None
-        if session is not None and name == "storage_offset" and not session.oblivious and not session.whole:
-            ask_the_tensor(name, "an offset of 0 or 1 is a constant that nobody guards")
+        if session is not None and name == "storage_offset":
+            ask_for_offsets(session)
         if session is not None and variable.source is None:
-            ask_for_layouts(session)
+            ask_for(session, "layout")
             if name not in NEEDS_BOTH and not session.whole:
                 ask_for_usual_sizes(variable, name)
         return method(variable, tx, name, args, kwargs)
@@ -37,10 +37,17 @@ def watched(method, current_session):
     return call_method
 
 
-def ask_for_layouts(session):
-    if session.oblivious and not session.answers.layout:
-        session.answers.layout = True
+def ask_for(session, what):
+    """Traces the frame again, with what was answered carelessly as a guard."""
+    if session.oblivious and not getattr(session.answers, what):
+        setattr(session.answers, what, True)
         raise dynamo_exc.TensorifyScalarRestartAnalysis("escapement: the program looks at the layout of a tensor")
+
+
+def ask_for_offsets(session):
+    ask_for(session, "offsets")
+    if not session.oblivious and not session.whole:
+        ask_the_tensor("storage_offset", "an offset of 0 or 1 is a constant that nobody guards")
 
 
 def ask_for_usual_sizes(variable, name):

@@ -111,6 +111,7 @@ class Answers:
 
     def __init__(self):
         self.layout = False      # whether the program looks at layouts
+        self.offsets = False     # whether it looks at where tensors start in their storage
 
     def is_free(self, kind, node):
         """Whether the default may stand without a guard."""

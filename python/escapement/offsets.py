@@ -1,12 +1,11 @@
-"""Where an argument starts in its storage is no constant.
+"""Where an argument starts in its storage.
 
-torch takes a storage offset of 0 or 1 for a constant and any other for at least 2, as it does with sizes: a program called with a tensor
-and then with a slice of one would be compiled twice. No operator asks for an offset, so nothing is lost where it is a symbol from the
-start, with 0 in its range.
+torch takes a storage offset of 0 or 1 for a constant and any other for at least 2, as it does with sizes; and each size, stride and offset
+that is a number for checked with the tensor itself, where no offset is checked. No operator asks for an offset, so most programs
+never notice. Here
 
-A program that looks at it gets a guard. But torch takes each size, stride and offset that has become a number for checked with the
-tensor itself, and of a tensor no offset is checked: an offset of a number would have no guard. So its symbol is never replaced by one; and
-where torch has its way, because obliviousness is off, a program that looks at an offset asks the real tensor (layout_reads.py).
+  an offset that is a symbol     may be 0 later, and is never replaced by a number, which nobody would guard
+  a program that looks at one    is traced again with all of them as symbols, or, where obliviousness is off, asks the real tensor
 """
 
 import contextlib
@@ -16,12 +15,14 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 
 @contextlib.contextmanager
-def are_symbols():
-    """Where sizes may be 0. Compiles are serialised by Dynamo, so the class can be changed for the time of one."""
+def may_be_zero(answers):
+    """As the sizes where this is used. An offset of 0 that nobody looks at costs no input of the graph. Compiles are serialised by Dynamo, so the class can be changed for the time of one."""
     create = ShapeEnv.create_symbol
 
     def create_symbol(env, value, source, *args, **named):
-        return create(env, value, source, *args, **{**named, "do_not_specialize_zero_one": True} if is_offset(source) else named)
+        if is_offset(source) and (answers.offsets or value > 1):
+            named["do_not_specialize_zero_one"] = True
+        return create(env, value, source, *args, **named)
 
     ShapeEnv.create_symbol = create_symbol
     try:
