@@ -3,7 +3,8 @@
 torch's SymInt is made for its own tracers: its text is a symbol's name, it has no hash, it is no int, it lacks half of int's methods
 (arithmetic.py), and a comparison is an object that no op takes for a bool (`causal = length > 1 and mask is None`). To a program texts
 and hashes are reads of the value and a comparison is a decision, so here they are: the core pins the value or the relation and reports
-the place. `isinstance` says int, float or bool when the program asks; torch's code must go on to see a symbol.
+the place. `isinstance` says int, float or bool when the program asks; torch's code must go on to see a symbol. An integer beyond 32 bits is read, too:
+torch's constructors (`torch.tensor(n)`, `torch.Tensor([n])`) take a symbol for an int of C.
 
 Numbers whose node is the core's are made as the classes below; those of other tracers are torch's and behave as ever.
 """
@@ -15,6 +16,7 @@ import torch
 
 from . import dispatch
 from .arithmetic import PLAIN, complete, ours, value_of
+from .core import core
 from .locator import FRAMEWORK
 
 COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
@@ -64,11 +66,13 @@ def number_class(torchs):
 
 def made_as(torchs, own):
     """torch makes its numbers here, from C++ too. A truth value that the program gets (`x.any().item()`) is a bool: `is True` asks no method."""
+    is_wide = core().is_wide
+
     def make(kind, node=None):
         if kind is not torchs or not ours(node):
             return object.__new__(kind)
-        decided_now = torchs is torch.SymBool and not asked_by_framework()
-        return value_of(node) if decided_now else object.__new__(own)
+        read_now = not asked_by_framework() if torchs is torch.SymBool else torchs is torch.SymInt and is_wide(node)
+        return value_of(node) if read_now else object.__new__(own)
 
     return make
 

@@ -45,11 +45,17 @@ class Liveness {
     for (auto i = static_cast<uint32_t>(trace_.instrs.size()); i-- > 0;) visit(InstrId(i));
     return std::move(live_);
   }
+  // Looked up for nobody, but the positions may lie outside, and that is told by who looks.
+  const std::vector<ValueId>& lookups() const { return lookups_; }
 
  private:
   void visit(InstrId i) {
     const Instr& instr = trace_[i];
     if (instr.effect || !instr.writes.empty() || instr.op == Op::write || instr.op == Op::call) live_[i] = true;
+    if (!live_[i] && info(instr.op).kind == OpKind::index) {
+      live_[i] = true;
+      lookups_.push_back(instr.results[0]);
+    }
     if (!live_[i]) return;
     for (ValueId v : instr.operands) {
       if (v) need(v);
@@ -64,6 +70,7 @@ class Liveness {
 
   const Trace& trace_;
   IdMap<InstrId, bool> live_;
+  std::vector<ValueId> lookups_;
 };
 
 // --- nodes and edges
@@ -72,7 +79,8 @@ class GraphMaker {
   explicit GraphMaker(Trace& trace) : trace_(trace), graph_{trace, {}, {}, {}, {}} {}
 
   FuseGraph run() {
-    const IdMap<InstrId, bool> live = Liveness(trace_).run();
+    Liveness liveness(trace_);
+    const IdMap<InstrId, bool> live = liveness.run();
     find_written();
     find_born();
     graph_.first.assign(trace_.instrs.size(), kNoIndex);
@@ -85,6 +93,7 @@ class GraphMaker {
       if (o.kind == Output::Kind::value) store(o.value);
     }
     for (ValueId v : items_) store(v);
+    for (ValueId v : liveness.lookups()) store(v);
     return std::move(graph_);
   }
 

@@ -1,5 +1,6 @@
 // Dead-code removal. Roots are outputs, effects, library calls, guards, and whatever binds a symbol that something live mentions. A
-// library call stays although nobody wants its results: which arguments it refuses is known to the library alone, and eager calls it.
+// library call stays although nobody wants its results: which arguments it refuses is known to the library alone, and eager calls it. So
+// does what looks up positions, which may lie outside.
 #include <vector>
 
 #include "trace/copier.h"
@@ -7,6 +8,8 @@
 
 namespace escapement {
 namespace {
+
+bool may_refuse(Op op) { return op == Op::call || info(op).kind == OpKind::index; }
 
 class Marker {
  public:
@@ -24,7 +27,7 @@ class Marker {
     }
     for (size_t i = 0; i < trace_.instrs.size(); ++i) {
       const Instr& instr = trace_.instrs[i];
-      if (instr.effect || !instr.writes.empty() || instr.op == Op::call) mark(InstrId(static_cast<uint32_t>(i)));
+      if (instr.effect || !instr.writes.empty() || may_refuse(instr.op)) mark(InstrId(static_cast<uint32_t>(i)));
     }
     while (!work_.empty()) {
       const InstrId id = work_.back();

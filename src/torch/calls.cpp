@@ -58,6 +58,7 @@ class Preparer {
     }
     note_writes();
     recipe_.effect = instr_.effect;
+    recipe_.copies = name == "aten::copy_" && overload.empty();
     if (instr_.op == Op::linear) prepare_linear(pack_weights);
     else if (can_use_out(name, overload)) use_out(name);
     return std::move(recipe_);
@@ -192,6 +193,17 @@ bool agree(c10::IntArrayRef seen, c10::IntArrayRef wanted, uint32_t checked, c10
   return true;
 }
 
+// `x[0] += 1` ends with a copy of `x[0]` onto itself. ATen takes two views of one memory for an overlap where the strides of axes of size 1
+// differ, and strides of ours do.
+bool copies_onto_itself(const torch::jit::Stack& stack) {
+  const at::Tensor to = stack[0].toTensor(), from = stack[1].toTensor();
+  if (to.dtype() != from.dtype() || to.sizes() != from.sizes() || !to.has_storage() || !from.has_storage()) return false;
+  if (to.const_data_ptr() != from.const_data_ptr() || to.is_neg() != from.is_neg() || to.is_conj() != from.is_conj()) return false;
+  for (int64_t axis = 0; axis < to.dim(); ++axis)
+    if (to.size(axis) > 1 && (to.stride(axis) != from.stride(axis) || to.stride(axis) == 0)) return false;
+  return to.numel() != 0;
+}
+
 std::vector<at::Tensor> flatten(const torch::jit::Stack& stack) {
   std::vector<at::Tensor> tensors;
   for (const c10::IValue& value : stack) {
@@ -260,7 +272,8 @@ bool run_call(const CallRecipe& recipe, CallState& state, TensorTable& tensors, 
     for (const CallRecipe::Argument& argument : recipe.arguments) state.stack.push_back(patched(argument, tensors, context));
     const bool out = recipe.form == CallRecipe::Form::out;
     if (out) state.stack.emplace_back(tensors.get(recipe.results[0].recipe));
-    recipe.op->callBoxed(state.stack);
+    if (recipe.copies && copies_onto_itself(state.stack)) state.stack.resize(1);
+    else recipe.op->callBoxed(state.stack);
     fits = out || take_results(recipe, state.stack, tensors, recipes);
   }
   for (const uint32_t input : recipe.written_inputs) {

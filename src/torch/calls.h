@@ -30,6 +30,8 @@ struct CallRecipe {
   };
   enum class Form : uint8_t { boxed, out, linear } form = Form::boxed;
 
+  bool copies = false;   // aten::copy_
+
   std::optional<c10::OperatorHandle> op;
   std::vector<Argument> arguments;
   std::vector<Result> results;

@@ -49,6 +49,7 @@ bool lower_clone(OpCall& call) {
   if (!call.reals[0].is_same(call.real("self")))
     conditions = why_contiguous_copies(call.table(), call.type(v), call.type(call.results[0]).strides);
   call.tape.note_may_share(call.results[0], v, std::move(conditions));
+  call.tape.note_may_be_same(call.results[0], v);
   return true;
 }
 

@@ -189,9 +189,15 @@ std::vector<ValueId> with_affine(const OpCall& call, ValueId x) {
   return operands;
 }
 
-std::vector<int32_t> last_axes(int rank, size_t count) {
+// The last axes, whose sizes the program says.
+std::vector<int32_t> normalised_axes(OpCall& call, ValueId x) {
+  const std::vector<Dim> said = call.dims("normalized_shape");
   std::vector<int32_t> axes;
-  for (int i = rank - static_cast<int>(count); i < rank; ++i) axes.push_back(i);
+  for (const Dim size : said) {
+    const int axis = call.rank(x) - static_cast<int>(said.size()) + static_cast<int>(axes.size());
+    call.tape.guard_relation(Guard::Kind::equal, size, call.type(x).sizes[axis], true, "normalized_shape is the input's own");
+    axes.push_back(axis);
+  }
   return axes;
 }
 
@@ -210,7 +216,7 @@ bool lower_layer_norm(OpCall& call) {
   const ValueId x = call.value("input");
   if (!float_in(call, x)) return call.decline(Reason::call_dtype);
   Attrs attrs;
-  attrs.axes = last_axes(call.rank(x), call.dims("normalized_shape").size());
+  attrs.axes = normalised_axes(call, x);
   return done_or_decline(call, normalised(call, Op::layer_norm, x, std::move(attrs)));
 }
 
@@ -218,7 +224,7 @@ bool lower_native_layer_norm(OpCall& call) {
   const ValueId x = call.value("input");
   if (!float_in(call, x) || call.result_type(1) != call.type(x).dtype) return call.decline(Reason::call_dtype);
   Attrs attrs;
-  attrs.axes = last_axes(call.rank(x), call.dims("normalized_shape").size());
+  attrs.axes = normalised_axes(call, x);
   const ValueId y = normalised(call, Op::layer_norm, x, attrs);
   if (!y) return call.decline(Reason::call_attribute);
   call.done(y);
@@ -234,7 +240,7 @@ bool lower_rms_norm(OpCall& call) {
   const ValueId x = call.value("input");
   if (!float_in(call, x) || call.result_type() != call.type(x).dtype) return call.decline(Reason::call_dtype);
   Attrs attrs;
-  attrs.axes = last_axes(call.rank(x), call.dims("normalized_shape").size());
+  attrs.axes = normalised_axes(call, x);
   // ATen's default is the epsilon of the type it computes in: float's for half types.
   const double eps = call.type(x).dtype == DType::f64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
   return done_or_decline(call, normalised(call, Op::rms_norm, x, std::move(attrs), eps));
@@ -251,7 +257,11 @@ bool lower_group_norm(OpCall& call) {
 namespace {
 
 std::optional<ValueId> inference_batch_norm(OpCall& call, ValueId x) {
-  if (!is_float(call.type(x).dtype) || !call.given("running_mean") || !call.given("running_var")) return {};
+  if (!is_float(call.type(x).dtype) || call.rank(x) < 2 || !call.given("running_mean") || !call.given("running_var")) return {};
+  const Dim features = call.type(x).sizes[1];   // eager looks at the first of them
+  const bool some = call.table().hint(features) != std::optional<int64_t>(0);
+  call.tape.guard_relation(Guard::Kind::less, call.table().constant(0), features, some, "batch_norm of some features");
+  if (!some) return {};
   Attrs attrs;
   attrs.eps = call.number("eps", 1e-5);
   std::vector<ValueId> operands = with_affine(call, x);

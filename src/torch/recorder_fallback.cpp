@@ -304,6 +304,7 @@ class OneOp {
     }
     if (plan_.metadata && plan_.base == "detach") return;  // there is no tape to leave, and it stays the same tensor
     if (changes_too_much() || writes_unknown_sizes()) return;
+    hold_written_sizes();
     const Mark m = mark(tape_);
     if (lowered(m)) return;
     take_back(tape_, m);
@@ -367,6 +368,16 @@ class OneOp {
     if (!self || !tape_.trace()[call_.type(self).root].definition) return false;
     tape_.refuse(Reason::storage_access, plan_.target + " beyond what a tensor of the program's own holds");
     return true;
+  }
+
+  // The one operator that makes what it writes in place fit.
+  void hold_written_sizes() {
+    if (plan_.base != "addbmm" || plan_.form != OpPlan::Form::in_place || plan_.writes.empty()) return;
+    const ValueId written = call_.value_at(0), rows = call_.value("batch1"), columns = call_.value("batch2");
+    if (!written || !rows || !columns || call_.rank(written) != 2) return;
+    const auto same = [&](Dim a, Dim b) { tape_.guard_relation(Guard::Kind::equal, a, b, true, "addbmm_ into a tensor of the product's sizes"); };
+    same(call_.type(written).sizes[0], call_.type(rows).sizes[1]);
+    same(call_.type(written).sizes[1], call_.type(columns).sizes[2]);
   }
 
   // unsqueeze_ and the like: the wrapper stands for another view of the same memory.
@@ -440,11 +451,8 @@ c10::IValue host_value(Tape& tape, ValueId value, const c10::Scalar& seen) {
     return symbool(tape, bool_relation(Guard::Kind::not_equal, truth, tape.dims().constant(0), seen.toBool()));
   }
   if (seen.isIntegral(false)) return c10::Scalar(tape.symint(tape.item(value, seen.toLong()), seen.toLong()));
-  FloatExpr e;
-  e.kind = FloatExpr::Kind::value;
-  e.hint = seen.toDouble();
-  e.value = tape.builder.pointwise(Op::copy, std::vector<ValueId>{value});
-  c10::SymNode node = Node::real(tape.shared_from_this(), std::make_shared<const FloatExpr>(std::move(e)));
+  const ValueId now = tape.builder.pointwise(Op::copy, std::vector<ValueId>{value});
+  c10::SymNode node = Node::real(tape.shared_from_this(), float_value(now, seen.toDouble()));
   if (auto* shell = python_hooks().to_python) node = shell(std::move(node));
   return c10::Scalar(c10::SymFloat(std::move(node)));
 }
@@ -505,14 +513,14 @@ void compare_sizes(Stack& stack) {
   stack.back() = same;
 }
 
-// A truth value for the host, made of operators that have rows: of tensors of one type, whether sizes and all elements agree. ATen
-// says yes of a tensor and itself, NaN or not.
+// A truth value for the host, made of operators that have rows: of tensors of one type, whether sizes and all elements agree. Of numbers
+// without a row ATen says yes of a tensor and itself, NaN or not.
 bool compare(Tape& tape, Stack& stack) {
   const at::Tensor b = stack.back().toTensor(), a = stack[stack.size() - 2].toTensor();
   const Wrapper *left = Wrapper::of(a), *right = Wrapper::of(b);
   if (!left || !right || a.dim() != b.dim() || a.scalar_type() != b.scalar_type()) return false;
-  const bool same = left->value() == right->value();
-  if (!same && left->inner().is_alias_of(right->inner())) return false;
+  const bool same = !at::isFloatingType(a.scalar_type()) && left->value() == right->value();
+  if (a.is_complex() && !same && left->inner().is_alias_of(right->inner())) return false;
   ++tape.recording.ops;
   bool equal = same || same_sizes(a, b);
   if (!same && equal) equal = at::all(at::eq(a, b)).item().toBool();

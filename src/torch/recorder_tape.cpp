@@ -196,11 +196,11 @@ ValueId Tape::add_input(const at::Tensor& real, std::vector<Dim> sizes, const st
   return value;
 }
 
-// A symbol each; but an axis without a stride is broadcast, which is a class of layout of its own.
+// A symbol each; but an axis without a stride is broadcast, which is a class of layout of its own, also while its size is 1.
 std::vector<Dim> Tape::irregular_strides(const at::Tensor& real, uint32_t position, bool parameter) {
   std::vector<Dim> strides;
   for (int64_t d = 0; d < real.dim(); ++d) {
-    const bool fixed = parameter || (real.stride(d) == 0 && real.size(d) != 1);
+    const bool fixed = parameter || real.stride(d) == 0;
     Source source;
     source.kind = Source::Kind::input_stride;
     source.input = position;
@@ -397,6 +397,19 @@ void Tape::note_may_share(ValueId copy, ValueId source, std::vector<CopyConditio
 void Tape::note_write(ValueId destination) {
   if (lent.holds(trace().type(destination))) refuse(Reason::storage_access, "an operator writes memory whose address the program has");
   note_shared_write(destination);
+  // From here on the tensor stands for another value, and note_outputs would not know it again.
+  for (Identity& noted : may_be_same_)
+    if (trace().type(noted.copy).storage == trace().type(destination).storage) forbid_identity(noted);
+}
+
+void Tape::note_may_be_same(ValueId copy, ValueId source) { may_be_same_.push_back({copy, source}); }
+
+void Tape::forbid_identity(Identity& noted) {
+  if (!live() || std::exchange(noted.decided, true)) return;
+  const Dim elements = dims().product(trace().type(noted.source).sizes);
+  constexpr const char* kWhat = "an output that is the argument itself where that is empty";
+  if (dims().hint(elements) == std::optional<int64_t>(0)) return refuse(Reason::recorder_refused, kWhat);
+  guard_relation(Guard::Kind::less, dims().constant(0), elements, true, kWhat);
 }
 
 void Tape::note_shared_write(ValueId destination) {
@@ -406,6 +419,7 @@ void Tape::note_shared_write(ValueId destination) {
 }
 
 void Tape::note_outputs() {
+  note_identities();
   std::unordered_set<uint32_t> visible, outputs;
   for (const Input& input : trace().inputs)
     if (input.value) visible.insert(trace().type(input.value).storage.index);
@@ -419,6 +433,12 @@ void Tape::note_outputs() {
     if (std::any_of(noted->second.partners.begin(), noted->second.partners.end(), seen))
       forbid_sharing(noted->second, "an output that is a view at some sizes and a copy at others");
   }
+}
+
+void Tape::note_identities() {
+  const auto is_output = [&](ValueId v) { return std::any_of(trace().outputs.begin(), trace().outputs.end(), [&](const Output& o) { return o.value == v; }); };
+  for (Identity& noted : may_be_same_)
+    if (is_output(noted.copy) && (input_of(noted.source) || is_output(noted.source))) forbid_identity(noted);
 }
 
 // The trace holds where no memory is shared, and there alone.

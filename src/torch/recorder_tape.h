@@ -103,6 +103,7 @@ struct Tape : std::enable_shared_from_this<Tape> {
   // both can be seen: then what makes eager copy is guarded. `conditions`: that; none if at these sizes it does share, so the trace would
   // be wrong.
   void note_may_share(ValueId copy, ValueId source, std::vector<CopyCondition> conditions);
+  void note_may_be_same(ValueId copy, ValueId source);   // eager hands back the tensor itself where it is empty: `x.contiguous() is x`
   void note_outputs();  // once all outputs are known
   void note_write(ValueId destination);     // every in-place change, also one that only renames
   void note_shared_write(ValueId destination);
@@ -132,6 +133,13 @@ struct Tape : std::enable_shared_from_this<Tape> {
   std::vector<at::Tensor> inputs_;          // keeps storages_ keys alive
   std::vector<ValueId> input_values_;
   std::unordered_map<int, Location> lines_;
+  struct Identity {
+    ValueId copy, source;
+    bool decided = false;
+  };
+  void forbid_identity(Identity& noted);
+  void note_identities();
+  std::vector<Identity> may_be_same_;
   struct Sharing {
     std::vector<CopyCondition> conditions;
     std::vector<uint32_t> partners;  // the other storages

@@ -13,6 +13,7 @@ using FKind = FloatExpr::Kind;
 using BKind = BoolExpr::Kind;
 
 constexpr double kInt64Bound = 9.2e18;
+constexpr uint32_t kDeepest = 1000;   // of float expressions, which are walked and let go of by recursion
 
 int64_t floor_div(int64_t a, int64_t b) {
   if (b == -1 && a == INT64_MIN) throw UserError("a symbolic size overflows 64 bits");
@@ -59,6 +60,10 @@ c10::SymNode Node::real(TapePtr tape, FloatExprPtr expr) {
   auto node = c10::make_intrusive<Node>();
   node->kind_ = Kind::real;
   node->tape_ = std::move(tape);
+  if (expr->depth > kDeepest) {
+    if (node->tape_->live()) pin_float(*node->tape_, *expr, "a long chain of floating-point arithmetic");
+    expr = float_constant(expr->hint);
+  }
   node->float_ = std::move(expr);
   return node;
 }
@@ -363,6 +368,13 @@ std::string Node::str() {
 c10::SymNode symbolic_sqrt(c10::SymNodeImpl* node) {
   Node* own = Node::of(node);
   return own ? own->sym_sqrt() : c10::SymNode();
+}
+
+bool is_wide(c10::SymNodeImpl* node) {
+  const Node* own = Node::of(node);
+  if (own == nullptr || !node->is_int()) return false;
+  const int64_t value = own->int_hint();
+  return value != static_cast<int32_t>(value) && value != Range::kMin && value != Range::kMax;
 }
 
 c10::SymNode symbolic_trunc(c10::SymNodeImpl* node) {

@@ -19,6 +19,8 @@ using FloatExprPtr = std::shared_ptr<const FloatExpr>;
 
 struct FloatExpr {
   enum class Kind : uint8_t { constant, dim, value, add, sub, mul, div, pow, sqrt, neg, min, max } kind = Kind::constant;
+  bool reads = false;     // there is a value in it
+  uint32_t depth = 0;
   double hint = 0;        // the value at recording
   Dim dim;                // dim
   ValueId value;          // value: 0-d tensor
@@ -26,6 +28,7 @@ struct FloatExpr {
 };
 FloatExprPtr float_constant(double value);
 FloatExprPtr float_binary(FloatExpr::Kind kind, FloatExprPtr a, FloatExprPtr b);
+FloatExprPtr float_value(ValueId value, double hint);    // of a 0-d tensor
 ValueId materialise(Tape& tape, const FloatExpr& expr);  // 0-d f64
 bool never_negative(const DimTable& dims, const FloatExpr& expr);  // for any value of its symbols, as far as cheap reasoning goes
 void pin_float(Tape& tape, const FloatExpr& expr, const std::string& because);  // the host needs the number itself

@@ -1,7 +1,10 @@
 // Expressions behind symbolic floats and booleans: what is known of them, how they become values and guards. See symnode.h.
 #include "torch/symnode.h"
 
+#include <algorithm>
 #include <cmath>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "support/error.h"
 #include "torch/float_power.h"
@@ -60,27 +63,47 @@ Op op_of(FKind kind) {
 
 }  // namespace
 
-bool never_negative(const DimTable& dims, const FloatExpr& e) {
+namespace {
+
+bool never_negative(const DimTable& dims, const FloatExpr& e, int& steps) {
+  if (--steps < 0) return false;
   switch (e.kind) {
     case FKind::constant: return e.hint >= 0;
     case FKind::dim: return dims.range(e.dim).low >= 0;
     case FKind::sqrt: return true;
     case FKind::add: case FKind::mul: case FKind::div: case FKind::max: case FKind::min:
-      return never_negative(dims, *e.a) && never_negative(dims, *e.b);
-    case FKind::pow: return never_negative(dims, *e.a);
+      return never_negative(dims, *e.a, steps) && never_negative(dims, *e.b, steps);
+    case FKind::pow: return never_negative(dims, *e.a, steps);
     default: return false;
   }
 }
 
-void pin_float(Tape& tape, const FloatExpr& e, const std::string& because) {
+// What occurs twice in an expression is walked once: a chain in which each step uses the last one twice has a power of two of paths.
+using Seen = std::unordered_set<const FloatExpr*>;
+using Made = std::unordered_map<const FloatExpr*, ValueId>;
+
+void pin_float(Tape& tape, const FloatExpr& e, const std::string& because, Seen& seen) {
+  if (!seen.insert(&e).second) return;
   switch (e.kind) {
     case FKind::constant: return;
     case FKind::dim: tape.pin(e.dim, static_cast<int64_t>(e.hint), because); return;
     case FKind::value: tape.guard_float_value(e.value, e.hint); return;
     default:
-      pin_float(tape, *e.a, because);
-      if (e.b) pin_float(tape, *e.b, because);
+      pin_float(tape, *e.a, because, seen);
+      if (e.b) pin_float(tape, *e.b, because, seen);
   }
+}
+
+}  // namespace
+
+bool never_negative(const DimTable& dims, const FloatExpr& e) {
+  int steps = 64;
+  return never_negative(dims, e, steps);
+}
+
+void pin_float(Tape& tape, const FloatExpr& e, const std::string& because) {
+  Seen seen;
+  pin_float(tape, e, because, seen);
 }
 
 Truth known(Tape& tape, const BoolExpr& e) {
@@ -113,12 +136,27 @@ FloatExprPtr float_binary(FKind kind, FloatExprPtr a, FloatExprPtr b) {
   e.hint = apply(kind, a->hint, b ? b->hint : 0);
   const bool constant = a->kind == FKind::constant && (!b || b->kind == FKind::constant);
   if (constant) return float_constant(e.hint);
+  e.reads = a->reads || (b && b->reads);
+  e.depth = 1 + std::max(a->depth, b ? b->depth : 0);
   e.a = std::move(a);
   e.b = std::move(b);
   return std::make_shared<const FloatExpr>(std::move(e));
 }
 
-ValueId materialise(Tape& tape, const FloatExpr& e) {
+FloatExprPtr float_value(ValueId value, double hint) {
+  FloatExpr e;
+  e.kind = FKind::value;
+  e.reads = true;
+  e.hint = hint;
+  e.value = value;
+  return std::make_shared<const FloatExpr>(std::move(e));
+}
+
+namespace {
+
+ValueId materialise(Tape& tape, const FloatExpr& e, Made& made);
+
+ValueId made_of(Tape& tape, const FloatExpr& e, Made& made) {
   Number number;
   switch (e.kind) {
     case FKind::constant:
@@ -132,10 +170,22 @@ ValueId materialise(Tape& tape, const FloatExpr& e) {
     case FKind::value: return tape.builder.cast(e.value, DType::f64);
     default: break;
   }
-  std::vector<ValueId> operands{materialise(tape, *e.a)};
-  if (e.b) operands.push_back(materialise(tape, *e.b));
+  std::vector<ValueId> operands{materialise(tape, *e.a, made)};
+  if (e.b) operands.push_back(materialise(tape, *e.b, made));
   if (e.kind == FKind::pow) return record_power(tape, operands[0], e.a->hint, operands[1], e.b->hint);
   return tape.builder.pointwise(op_of(e.kind), operands);
+}
+
+ValueId materialise(Tape& tape, const FloatExpr& e, Made& made) {
+  if (const auto known = made.find(&e); known != made.end()) return known->second;
+  return made[&e] = made_of(tape, e, made);
+}
+
+}  // namespace
+
+ValueId materialise(Tape& tape, const FloatExpr& e) {
+  Made made;
+  return materialise(tape, e, made);
 }
 
 BoolExprPtr bool_relation(Guard::Kind relation, Dim left, Dim right, bool hint) {
@@ -175,10 +225,6 @@ BoolExprPtr bool_either(BoolExprPtr a, BoolExprPtr b) {
 
 namespace {
 
-bool reads_values(const FloatExpr& e) {
-  return e.kind == FKind::value || (e.a && reads_values(*e.a)) || (e.b && reads_values(*e.b));
-}
-
 Op op_of(Guard::Kind relation) {
   switch (relation) {
     case Guard::Kind::equal: return Op::eq;
@@ -190,7 +236,7 @@ Op op_of(Guard::Kind relation) {
 
 // A comparison of values that were read is computed where they are; of sizes alone, the sizes are pinned.
 void decide_floats(Tape& tape, const BoolExpr& e, const std::string& because) {
-  if (!reads_values(*e.x) && !reads_values(*e.y)) {
+  if (!e.x->reads && !e.y->reads) {
     pin_float(tape, *e.x, because);
     pin_float(tape, *e.y, because);
     return;

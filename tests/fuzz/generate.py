@@ -162,7 +162,7 @@ class Generator:
         return self.numbers.choice(["0", "1", "2", "3", "-1"] if place == "k" else NUMBERS)
 
     def filled(self, template):
-        """(text, first operand, operands), or None where an operand is missing."""
+        """(text, first operand, operands with what is written first), or None where an operand is missing."""
         text, places = template.text, {}
         if "{q}" in text:
             text = text.replace("{q}", self.numbers.choice(CONDITION_LINES))
@@ -174,7 +174,9 @@ class Generator:
             if places[place] is None:
                 return None
         first = next((p for p in PLACE.findall(text) if p in places), None)
-        return PLACE.sub(lambda match: places.get(match[1], match[0]), text), places.get(first), [p for p in places.values() if p]
+        written = places.get("w")
+        operands = [p for p in dict.fromkeys((written, *places.values())) if p]
+        return PLACE.sub(lambda match: places.get(match[1], match[0]), text), places.get(first), operands
 
     # --- steps
 

@@ -34,6 +34,7 @@ NOT_DETERMINED = {
     "linalg.svd": "the phase of singular vectors is free", "svd": "the phase of singular vectors is free",
     "svd_lowrank": "the phase of singular vectors is free", "pca_lowrank": "the phase of singular vectors is free",
 }
+UNCUT = {"nn.functional.embedding_bag"}   # torch itself reads past the end of what was cut
 SPARSE = {"sparse.mm.reduce", "sparse.sampled_addmm", "to_sparse"}   # torch can neither copy nor compare these tensors everywhere
 
 
@@ -92,7 +93,7 @@ def calls(info, dtype):
     for sample in chosen:
         call = (sample.input, sample.args, sample.kwargs)
         yield call
-        for axis, size in ((0, 1), (-1, 1), (0, 0), (-1, 0)):
+        for axis, size in () if info.name in UNCUT else ((0, 1), (-1, 1), (0, 0), (-1, 0)):
             yield tuple(cut(part, axis, size) for part in call)
 
 

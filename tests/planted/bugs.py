@@ -49,7 +49,7 @@ BUGS = [
         "op_ == Op::tril ? Op::le : Op::ge", "op_ == Op::tril ? Op::lt : Op::ge", "tril leaves its diagonal out"),
     # --- src/specialize
     Bug("dead_code_takes_writes", "trace", "src/specialize/dead_code.cpp",
-        "if (instr.effect || !instr.writes.empty() || instr.op", "if ((instr.effect && instr.op != Op::write) || instr.op", "dead code: a write goes"),
+        "if (instr.effect || !instr.writes.empty() || may_refuse", "if ((instr.effect && instr.op != Op::write) || may_refuse", "dead code: a write goes"),
     Bug("common_values_across_writes", "trace", "src/specialize/common_values.cpp",
         "++versions_[trace_.type(instr.operands[operand]).storage];", "static_cast<void>(operand);",
         "a value read before a write is taken for one read after it"),

@@ -9,6 +9,7 @@
 #include "torch/python/region_type.h"
 #include "torch/python/replay_type.h"
 #include "torch/python/symnode_python.h"
+#include "torch/python/tensor_makers.h"
 #include "torch/world.h"
 
 namespace nb = nanobind;
@@ -44,6 +45,7 @@ nb::list ops() {
 
 NB_MODULE(_C, m) {
   escapement::install_python_hooks();
+  escapement::mend_tensor_makers();
   if (!escapement::add_region_type(m.ptr()) || !escapement::add_contents_type(m.ptr()) || !escapement::add_entrance_type(m.ptr()) ||
       !escapement::add_replay_type(m.ptr()))
     throw nb::python_error();
@@ -56,6 +58,7 @@ NB_MODULE(_C, m) {
   m.def("option_table", &option_table, "Rows (name, type, default, choices, doc) of the option table.");
   m.def("stats", &stats, "Counters of this process, by name.");
   m.def("recording", &escapement::is_recording, "Whether this thread runs under the recorder.");
+  m.def("is_wide", [](nb::handle node) { return escapement::is_wide(node.ptr()); }, "Whether an integer's node is ours and needs more than 32 bits.");
   m.def("ops", &ops, "Rows (name, kind, tier, ATen name) of the op table.");
   m.def("reset", &escapement::reset_engine, "Sets all counters to zero.");
 }

@@ -105,6 +105,10 @@ bool is_symbolic(PyObject* object) {
   return torch::is_symint(object) || torch::is_symfloat(object) || torch::is_symbool(object);
 }
 
+bool is_wide(PyObject* node) {
+  return py::isinstance<c10::SymNodeImpl>(node) && is_wide(py::cast<c10::SymNode>(py::handle(node)).get());
+}
+
 c10::IValue symbolic_from_python(PyObject* object) {
   const py::handle number = object;
   c10::SymNode node = node_of(number);

@@ -254,4 +254,16 @@ void ReplayCall::end_segment() {
   flush();
 }
 
+void ReplayCall::end_segment_exactly() {
+  const Lock lock(*this);
+  exactly_ = true;
+  try {
+    flush();
+  } catch (...) {
+    exactly_ = false;
+    throw;
+  }
+  exactly_ = false;
+}
+
 }  // namespace escapement

@@ -36,6 +36,7 @@ class ReplayCall final : public OpListener {
   template <class... Args>
   at::Tensor match_unboxed(const c10::OperatorHandle& op, const Args&... args);
   void end_segment() override;
+  void end_segment_exactly();      // each operator by itself, so that even what addresses nothing is as in eager
   // Is it the program's own code that runs, and neither an operator nor a segment?
   bool host_runs() const {
     return !busy_.load(std::memory_order_relaxed) && !c10::impl::tls_is_dispatch_key_excluded(kRecorderKey);
@@ -93,7 +94,7 @@ class ReplayCall final : public OpListener {
   bool launch(const Slots& live);
   bool try_launch(SegmentLaunch& launch, const Slots& live, std::span<const Argument> inputs);
   void run_one_by_one();
-  [[noreturn]] void refuse_eager();
+  void refuse_if_strict();
   void settle(const std::vector<at::Tensor>& real);
   void lose_pending();
   void reset();
@@ -113,6 +114,7 @@ class ReplayCall final : public OpListener {
   std::unique_ptr<SegmentRecorder> recorder_;
   std::vector<at::Tensor> letting_go_;   // once the flag is down
   std::unique_ptr<SegmentRecorder> old_recorder_;
+  bool exactly_ = false;
   std::atomic<bool> busy_{false};
 };
 

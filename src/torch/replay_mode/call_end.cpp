@@ -141,11 +141,14 @@ void ReplayCall::flush() {
   const FloatModeGuard as_called(float_mode_);   // an operator is deferred, what it means is not
   const Slots held = live();
   count(Stat::matched_operators, static_cast<int64_t>(segment_.nodes().size()));
+  if (exactly_) return run_one_by_one();
   if (launch(held)) return reset();
   if (may_record(*cursor_)) {
     start_recording();
     return finish_recording();
   }
+  refuse_if_strict();
+  tree_.note(Reason::too_many_recordings);
   run_one_by_one();
 }
 
@@ -193,7 +196,8 @@ bool ReplayCall::try_launch(SegmentLaunch& launch, const Slots& live, std::span<
 }
 
 // With `strict` nothing may run that was to be compiled and is not.
-void ReplayCall::refuse_eager() {
+void ReplayCall::refuse_if_strict() {
+  if (!tree_.options().strict) return;
   Reason why = Reason::too_many_recordings;
   for (const SegmentLaunch* launch = cursor_->launch.load(); launch != nullptr; launch = launch->next.load())
     if (launch->failed()) why = *launch->failed();
@@ -206,9 +210,7 @@ void ReplayCall::refuse_eager() {
 }
 
 void ReplayCall::run_one_by_one() {
-  if (tree_.options().strict) refuse_eager();
   count(Stat::eager_segments);
-  tree_.note(Reason::too_many_recordings);
   cursor_->one_by_one.fetch_add(1, std::memory_order_relaxed);
   std::vector<at::Tensor> real;
   try {

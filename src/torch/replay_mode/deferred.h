@@ -56,7 +56,8 @@ class Deferred final : public c10::TensorImpl {
   const char* tensorimpl_type_name() const override { return "escapement::Deferred"; }
 
  private:
-  void resolve() const;     // sizes, strides and offset are known from now on
+  void resolve() const;     // sizes, strides and offset are known from now on; but strides of an empty tensor
+  void resolve_strides() const;
   void end_segment() const;
 
   ReplayCall* call_ = nullptr;

@@ -1,0 +1,103 @@
+"""Numbers between Python, torch and compiled code: complex ones, those beyond 32 bits, what is no number, long chains of arithmetic."""
+
+import pytest
+import torch
+
+import escapement
+from escapement.core import core
+
+pytestmark = pytest.mark.skipif(not hasattr(core(), "Region"), reason="needs the compiled core")
+
+
+# --- types that no kernel of ours knows
+
+COMPLEX = {
+    "number written": lambda z: z[1:].fill_(100), "element written": lambda z: z.clone().index_fill_(0, torch.tensor([0]), 3j),
+    "transposed in place": lambda z: torch.complex(z.real, z.imag).unsqueeze(0).transpose_(0, -1) != 1,
+    "literal": lambda z: z + torch.tensor([1j]), "equal": lambda z: torch.equal(z, z),
+    "assigned": lambda z: (z.__setitem__(slice(1, None), 7), z)[1],
+}
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_complex_numbers(name):
+    jitted = escapement.jit(COMPLEX[name])
+    for n in (3, 1, 2, 5):
+        z = torch.complex(torch.arange(n) * 1.0, torch.ones(n))
+        ours, eager = jitted(z.clone()), COMPLEX[name](z.clone())
+        assert ours == eager if isinstance(eager, bool) else torch.equal(ours, eager) and ours.dtype == eager.dtype
+    assert not any("internal_error" in region["fallbacks"] for region in jitted.info()["regions"])
+
+
+def test_equality_of_what_is_no_number():
+    jitted = escapement.jit(lambda x: torch.equal(x / x, x / x))
+    same = escapement.jit(lambda x: (lambda y: torch.equal(y, y))(x / x))
+    for values in ([1.0, 2.0], [1.0, 0.0], [0.0], [3.0, 1.0, 2.0], []):
+        x = torch.tensor(values)
+        assert jitted(x) == torch.equal(x / x, x / x)
+        y = x / x
+        assert same(x) == torch.equal(y, y)
+
+
+# --- torch's constructors
+
+MAKERS = {
+    "tensor": lambda x, n: torch.tensor(n), "list": lambda x, n: torch.tensor([n, 1]), "float": lambda x, n: torch.tensor(n, dtype=torch.float32),
+    "Tensor": lambda x, n: torch.Tensor([n]), "as_tensor": lambda x, n: torch.as_tensor([n, 3]), "product": lambda x, n: torch.tensor(n * n),
+    "new_tensor": lambda x, n: x.new_tensor([n, 2]), "new": lambda x, n: x.new([n, 2]),
+}
+
+
+@pytest.mark.parametrize("mode", ["call", "replay"])
+@pytest.mark.parametrize("name", MAKERS)
+def test_integers_that_need_more_than_32_bits(name, mode):
+    jitted = escapement.jit(MAKERS[name], mode=mode)
+    for n in (5, 70000, 2**31, 2**40, -(2**33), 7, -(2**63), 2**63 - 1, -5):
+        if name == "product" and abs(n) > 2**31:
+            continue
+        x = torch.ones(3)
+        ours, eager = jitted(x, n), MAKERS[name](x, n)
+        assert ours.dtype == eager.dtype and torch.equal(ours, eager), n
+
+
+@pytest.mark.parametrize("mode", ["call", "replay"])
+@pytest.mark.parametrize("maker", ["new_tensor", "new"])
+def test_made_like_a_result(maker, mode):
+    """After a write nothing can be tried again, so nothing of this may raise."""
+    def function(x):
+        x.add_(1)
+        y = (x * 2).double()
+        y.add_(1)
+        return getattr(y, maker)([1, 2, 3]) + y.sum(), x.new_tensor(4)
+
+    jitted = escapement.jit(function, mode=mode)
+    for n in (3, 1, 0, 7):
+        ours, eager = jitted(torch.ones(n)), function(torch.ones(n))
+        assert all(torch.equal(a, b) and a.dtype == b.dtype for a, b in zip(ours, eager))
+
+
+# --- chains of floating-point numbers
+
+def test_a_chain_in_which_each_step_uses_the_last_twice():
+    def function(x, k):
+        f = k / 3
+        for _ in range(300):
+            f = f * 0.5 + f * 0.25
+        return x * (f + 1), x if f < 2 else -x
+
+    jitted = escapement.jit(function)
+    for k in (1, 2, 5):
+        x = torch.ones(k)
+        assert all(torch.equal(a, b) for a, b in zip(jitted(x, k), function(x, k)))
+
+
+def test_a_chain_longer_than_the_stack():
+    def function(x):
+        f = x.sum().item()
+        for _ in range(100000):
+            f = f * 0.999 + 1.0
+        return x + f
+
+    jitted = escapement.jit(function)
+    for n in (1, 2):
+        torch.testing.assert_close(jitted(torch.ones(n)), function(torch.ones(n)))

@@ -1,0 +1,80 @@
+"""What eager refuses is refused: calls that a recording was not made from, and whose results nobody may have wanted."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import escapement
+from escapement.core import core
+
+pytestmark = pytest.mark.skipif(not hasattr(core(), "Region"), reason="needs the compiled core")
+
+
+LOOKUPS = {
+    "index": lambda x, i: x[i], "index_select": lambda x, i: x.index_select(0, i), "gather": lambda x, i: x.gather(0, i[:, None]),
+    "embedding": lambda x, i: F.embedding(i, x),
+}
+
+
+@pytest.mark.parametrize("mode", ["call", "replay"])
+@pytest.mark.parametrize("name", LOOKUPS)
+def test_an_unused_lookup_refuses_what_eager_refuses(name, mode):
+    function = lambda x, i: (LOOKUPS[name](x, i), x + 1)[1]  # noqa: E731
+    jitted = escapement.jit(function, mode=mode)
+    for rows, positions in ((3, [0, 1]), (5, [4]), (3, []), (2, [1, 1])):
+        x, i = torch.ones(rows, 2), torch.tensor(positions, dtype=torch.long)
+        assert torch.equal(jitted(x, i), x + 1)
+    for rows, positions in ((3, [0, 3]), (1, [-2]), (0, [0])):
+        x, i = torch.ones(rows, 2), torch.tensor(positions, dtype=torch.long)
+        with pytest.raises(Exception) as eager:
+            function(x, i)
+        with pytest.raises(type(eager.value)):
+            jitted(x, i)
+    if mode == "call":
+        assert jitted.info()["recordings"] <= 2
+
+
+# function, calls that it takes, calls that it refuses: sizes of the arguments
+SIZES = {
+    "layer_norm": (lambda x: F.layer_norm(x, (5,)), [[(2, 5)], [(3, 7, 5)], [(0, 5)]], [[(2, 6)], [(3, 1)], [(0, 6)], [(5, 0)]]),
+    "layer_norm of one": (lambda x: F.layer_norm(x, (1,)), [[(2, 1)], [(0, 1)]], [[(2, 6)], [(0, 0)]]),
+    "native_layer_norm": (lambda x: torch.native_layer_norm(x, (1,), None, None, 1e-5)[0], [[(2, 1)]], [[(2, 3)], [(0, 0)]]),
+    "rms_norm": (lambda x: F.rms_norm(x, (5,)), [[(2, 5)], [(7, 5)]], [[(2, 6)], [(3, 1)]]),
+    "layer_norm with a weight": (lambda x, w: F.layer_norm(x, (5,), w), [[(2, 5), (5,)]], [[(2, 6), (5,)], [(2, 5), (1,)], [(2, 1), (1,)]]),
+    "group_norm": (lambda x: F.group_norm(x, 2), [[(2, 4, 3)], [(2, 6, 3)], [(1, 2, 5)]], [[(2, 5, 3)], [(2, 1, 3)]]),
+    "batch_norm": (lambda x, m, v: F.batch_norm(x, m, v), [[(2, 4), (4,), (4,)], [(3, 1), (1,), (1,)]], [[(2, 5), (1,), (1,)], [(2, 1), (5,), (5,)]]),
+    "batch_norm of no features": (lambda x, m, v, w, b: torch.batch_norm(x, w, b, m, v, False, 0.1, 1e-5, False),
+                                  [[(2, 4), (4,), (4,), (4,), (4,)]], [[(2, 0), (0,), (0,), (0,), (0,)]]),
+    "index_select of nothing": (lambda x: x.index_select(0, torch.zeros(2, dtype=torch.long)), [[(3, 2)], [(1, 5)]], [[(0, 2)], [(0, 7)]]),
+}
+
+
+@pytest.mark.parametrize("mode", ["call", "replay"])
+@pytest.mark.parametrize("name", SIZES)
+def test_sizes_that_eager_refuses(name, mode):
+    function, taken, refused = SIZES[name]
+    jitted = escapement.jit(function, mode=mode)
+    for _ in range(2):
+        for sizes in taken:
+            arguments = [torch.ones(size) for size in sizes]
+            torch.testing.assert_close(jitted(*arguments), function(*arguments), rtol=1e-5, atol=1e-5)
+        for sizes in refused:
+            arguments = [torch.ones(size) for size in sizes]
+            with pytest.raises(Exception) as eager:
+                function(*arguments)
+            with pytest.raises(type(eager.value)):
+                jitted(*arguments)
+
+
+@pytest.mark.parametrize("mode", ["call", "replay"])
+def test_a_product_that_makes_its_target_fit(mode):
+    """addbmm_ gives what it writes other sizes, where it broadcasts."""
+    def function(x, a, b):
+        y = x * 2
+        y.addbmm_(a, b)
+        return y
+
+    jitted = escapement.jit(function, mode=mode)
+    for rows, n in ((5, 5), (1, 5), (5, 5), (1, 1), (2, 2), (1, 3)):
+        x, a = torch.ones(rows, n), torch.ones(2, n, n)
+        assert torch.equal(jitted(x, a, a), function(x, a, a))
