@@ -49,8 +49,8 @@ def samples(cases, seconds, seed):
 
     bad, cases = 0, cases or opinfo.cases()
     cases = cases[seed % len(cases):] + cases[:seed % len(cases)]
-    for way in ("call", "replay"):
-        end = time.monotonic() + seconds / 2
+    for way, share in (("call", 0.3), ("replay", 0.3), ("compile", 0.4)):
+        end = time.monotonic() + seconds * share
         count, found = opinfo.differences(cases, way, lambda: time.monotonic() > end)
         for one in found:
             print(f"{one.way}: {one.kind}: {one.text}", flush=True)

@@ -26,7 +26,7 @@ CORPUS = sorted((FUZZ / "corpus").glob("*.py"))
 # Seeds of each kind. ./dev fuzz takes others, for longer.
 SLICE = {"call": range(1000, 1100), "replay": range(1000, 1100), "guards": range(1000, 1020), "states": range(1000, 1015),
          "states-replay": range(1000, 1015)}
-CASES = 150   # of OpInfo's, in each mode
+CASES = {"call": 150, "replay": 150, "compile": 12}   # of OpInfo's
 pytestmark = pytest.mark.skipif(not hasattr(WAYS["call"], "make"), reason="needs the compiled core")
 
 
@@ -60,11 +60,11 @@ def without(seeds):
     return [(one + 1, other - one - 1) for one, other in zip(edges, edges[1:]) if other - one > 1]
 
 
-@pytest.mark.parametrize("way", ["call", "replay"])
+@pytest.mark.parametrize("way", CASES)
 def test_samples_of_operators(way):
-    cases = [case for case in opinfo.cases()[:: len(opinfo.cases()) // CASES] if case.split(" ")[0] not in OPERATORS]
+    cases = [case for case in opinfo.cases()[:: len(opinfo.cases()) // CASES[way]] if case.split(" ")[0] not in OPERATORS]
     count, found = opinfo.differences(cases, way)
-    assert count == len(cases) >= CASES - len(OPERATORS) and [f"{one.kind}: {one.text}" for one in found] == []
+    assert count == len(cases) >= CASES[way] - len(OPERATORS) and [f"{one.kind}: {one.text}" for one in found] == []
 
 
 # --- the fuzzer itself
