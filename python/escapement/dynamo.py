@@ -78,7 +78,7 @@ class Session:
         self.attributes = plan.cause.kind == "attribute"   # module numbers that vary become symbols, now that one has
         self.degenerate = False  # a dim that is 0 or 1 now is a symbol
         self.broke = len(break_log())
-        self.answers = oblivious.Answers()
+        self.answers = oblivious.Answers(whole)
         self.declared = None     # steer_dims.Declared: what escapement.compile(dims=...) says about this frame
         self.start()
 
@@ -86,6 +86,7 @@ class Session:
         """Forgets an attempt that came to nothing."""
         self.pending = []        # Compile notes; kept only if the compile succeeds
         self.reads = {}          # identity of a guard -> Read
+        self.answers.oblivious, self.answers.tracing = self.oblivious, True
 
 
 # --- installing
@@ -340,8 +341,8 @@ def our_rules(session):
         if session.oblivious:   # otherwise 0 and 1 are constants, and symbols are guarded to be 2 or more
             scope.enter_context(oblivious.sizes_may_be_zero())
             scope.enter_context(offsets.may_be_zero(session.answers))
-            scope.enter_context(oblivious.answered(session.answers))
             scope.enter_context(data_questions.answered())
+        scope.enter_context(oblivious.answered(session.answers))
         if session.host:   # a branch on an unbacked size is a graph break; nothing is traced twice for it
             scope.enter_context(torch.compiler.config.patch(unbacked_sources=",".join(session.host)))
         if session.operators:
@@ -453,6 +454,7 @@ def note_compile(gm):
     compiled = Compile(session.plan.number if session is not None else len(LEDGER.function(code).compiles), *input_dims(gm, env),
                        *relations(env, session.reads if session is not None else {}, code), constants=needed)
     if session is not None:
+        session.answers.tracing = False
         session.pending.append(compiled._replace(declared=steer_dims.hold(session, env, needed)))
     else:
         LEDGER.note(code, None, compiled.number, [compiled])

@@ -6,13 +6,16 @@ asks in the same form, and its answer is the rank of a tensor, which the host ma
 question comes here, and the table says what follows from the default:
 
   ENFORCED   nothing: what the default assumes is checked by a guard right afterwards, or the rule that follows holds for every size
+  BROADCAST  as ENFORCED: a size not known to be 1 is asked to be equal to the other one
+  RANK       a guard; of a size that only the data tell a graph break, and the operator runs as eager's
   LAYOUT     strides and contiguity. Operators may rely on it, for layouts are run-time facts of a compiled graph. Where the program looks
              at a layout itself, the frame is traced again with these questions as guards (`Answers.layout`)
   SIGN       as ENFORCED, but for the sign of a number: it decides between two rules
   REFUSAL    as ENFORCED, but for "less than", which asks whether the operator refuses its input, and a program may catch that
 
-What is not in the table is a guard: the truth for this call, and another version for the calls where it is otherwise. Whoever asks
-is known by the file and function of the Python frame, or by the file of the C++ source, which torch passes on.
+What is not in the table is a guard: the truth for this call, and another version for the calls where it is otherwise. A size that only the
+data tell has no guard: a question of RANK, and an assertion that torch would have the graph make of such a size in BROADCAST, are graph breaks,
+because the program may go on where the assertion fails. (Not with `fullgraph=True`: then torch's answer stands, as with any backend.) Whoever asks is known by the file and function of the Python frame, or by the file of the C++ source, which torch passes on.
 
 With dynamo.py one of the few files that know private names of torch; where they have moved, nothing is traced obliviously.
 """
@@ -23,22 +26,24 @@ import sys
 
 import sympy
 import torch
+from torch._dynamo import exc as dynamo_exc
 from torch.fx.experimental import symbolic_shapes
 from torch.fx.experimental.sym_node import SymNode
 
-ENFORCED, LAYOUT, SIGN, REFUSAL = "enforced", "layout", "sign", "refusal"
+ENFORCED, BROADCAST, RANK, LAYOUT, SIGN, REFUSAL = "enforced", "broadcast", "rank", "layout", "sign", "refusal"
 
 # file of torch -> function -> kind. A function stands for all that is defined inside of it; "*" for all of a C++ file.
 TABLE = {
     # --- broadcasting: a size not known to be 1 is asked to be equal to the other one, which is a guard
     "_refs/__init__.py": {
-        "_broadcast_shapes": ENFORCED,
-        "_maybe_broadcast": ENFORCED,
-        "expand": ENFORCED,        # -1 or a length; a length is checked to be one
+        "_broadcast_shapes": BROADCAST,
+        "_maybe_broadcast": BROADCAST,
+        "expand": BROADCAST,        # -1 or a length; a length is checked to be one
+        "squeeze": RANK,
         "cat": ENFORCED,           # an empty 1-D tensor adds nothing to the length; one of another rank is refused by a check
     },
     "_subclasses/fake_impls.py": {
-        "infer_size": ENFORCED,
+        "infer_size": BROADCAST,
         "make_fast_binary_impl": LAYOUT,
         "_compute_slice_index": SIGN,        # the general rule is a minimum or maximum; which of both depends on the sign
         "slice_forward": ENFORCED,           # the general rule: a length of at least 0
@@ -76,7 +81,7 @@ TABLE = {
     },
     "_decomp/decompositions.py": {
         "should_fold": LAYOUT,               # one matrix product or many; the same elements
-        "matmul": ENFORCED,                  # broadcasting of batches
+        "matmul": BROADCAST,                  # broadcasting of batches
     },
     "_functorch/_aot_autograd/functional_utils.py": {
         "has_same_metadata": ENFORCED,       # whether a view has to be made again, which is never wrong
@@ -96,22 +101,30 @@ TABLE = {
     "TensorImpl.h": {"*": LAYOUT},
     "TensorUtils.cpp": {"*": LAYOUT},        # strides of a view
     "EmptyTensor.cpp": {"*": ENFORCED},      # whether a number of bytes overflows
+    "TensorShape.cpp": {"*": RANK},          # squeeze
     "Resize.h": {"*": ENFORCED},             # bounds of a storage
-    "InferSize.h": {"*": ENFORCED},
+    "InferSize.h": {"*": BROADCAST},
     "Repeat.cpp": {"*": ENFORCED},           # repeats not known to be one for all are checked to be as many as there are elements
     "ExpandUtils.h": {"*": ENFORCED},        # sums over what was broadcast: the sizes are made equal by a view
     "Convolution.cpp": {"*": REFUSAL},       # which library computes it: by whether it is large, or empty; the result's sizes are the same
     "input_metadata.cpp": {"*": ENFORCED},   # a gradient and its tensor: the same
-    "Linear.cpp": {"*": ENFORCED},           # einsum and tensordot: sizes not known to be 1 are checked to be equal
+    "Linear.cpp": {"*": BROADCAST},           # einsum and tensordot: sizes not known to be 1 are checked to be equal
 }
 
 
 class Answers:
     """How questions are answered while one frame is traced."""
 
-    def __init__(self):
+    def __init__(self, whole):
         self.layout = False      # whether the program looks at layouts
         self.offsets = False     # whether it looks at where tensors start in their storage
+        self.whole = whole       # no graph break is wanted
+        self.oblivious = True
+        self.tracing = True      # the program, not yet what the backend makes of its graph
+
+    def breaks(self, kind, on):
+        """Of a size that only the data tell."""
+        return self.tracing and not self.whole and kind == on
 
     def is_free(self, kind, node):
         """Whether the default may stand without a guard."""
@@ -119,7 +132,7 @@ class Answers:
             return not is_about_sign(node.expr)
         if kind is REFUSAL:
             return not isinstance(node.expr, sympy.StrictLessThan)
-        return kind is ENFORCED or (kind is LAYOUT and not self.layout)
+        return kind in (ENFORCED, BROADCAST) or (kind is LAYOUT and not self.layout)
 
 
 def is_about_sign(expr):
@@ -132,7 +145,8 @@ def kind_of(file, function):
 
 
 TORCH = os.path.join(os.path.dirname(torch.__file__), "")
-FORWARDING = ("guard_or_false", "guard_or_true", "_guard_or", "guard_size_oblivious")   # functions that only pass a question on
+# Functions that only pass a question on.
+FORWARDING = ("guard_or_false", "guard_or_true", "_guard_or", "guard_size_oblivious", "expect_true", "_check", "_check_with")
 
 
 def python_asker():
@@ -150,6 +164,21 @@ def native_asker(file):
     return (os.path.basename(file), "*") if file else python_asker()
 
 
+def from_data(answers, kind, node, default):
+    about_one = isinstance(node.expr, (sympy.Eq, sympy.Ne)) and 1 in node.expr.args
+    if not answers.breaks(kind, RANK) or not about_one:
+        return default
+    try:
+        return bool(node.shape_env.evaluate_sym_node(node, size_oblivious=False))
+    except symbolic_shapes.GuardOnDataDependentSymNode:
+        return leave(node)
+
+
+def leave(node):
+    dynamo_exc.unimplemented(gb_type="escapement: an operator asks for a size of the data", context=str(node.expr), hints=[],
+                             explanation="whether it is 0 or 1 decides what the operator does, and only the data tell")
+
+
 @contextlib.contextmanager
 def answered(answers):
     """Compiles are serialised by Dynamo, so the module and the class can be changed for the time of one."""
@@ -158,6 +187,10 @@ def answered(answers):
         known = symbolic_shapes._static_eval_sym_bool(condition)
         if known is not None:
             return known
+        if not node.has_hint():
+            return from_data(answers, kind_of(*asker), node, default)
+        if not answers.oblivious:
+            return torch_guard_or(condition, default)
         if answers.is_free(kind_of(*asker), node):
             return default
         return bool(node.shape_env.evaluate_sym_node(node, size_oblivious=False, fallback_value=default))
@@ -171,9 +204,19 @@ def answered(answers):
         return lambda node, file, line: ask(torch.SymBool(node), default, native_asker(file))
 
     def size_oblivious(node, file, line):
+        if not node.has_hint() and answers.breaks(kind_of(*native_asker(file)), RANK) and 1 in node.expr.args:
+            return from_data(answers, RANK, node, False)
+        if not (answers.oblivious and node.has_hint()):
+            return torch_size_oblivious(node, file, line)
         free = answers.is_free(kind_of(*native_asker(file)), node)
         return torch_size_oblivious(node, file, line) if free else node.guard_bool(file, line)
 
+    def expect_true(node, file, line):
+        asker = python_asker() if file.endswith(".py") else native_asker(file)
+        unknown = not node.has_hint() and symbolic_shapes._static_eval_sym_bool(torch.SymBool(node)) is None
+        return leave(node) if unknown and answers.breaks(kind_of(*asker), BROADCAST) else torch_expect_true(node, file, line)
+
+    torch_expect_true, SymNode.expect_true = SymNode.expect_true, expect_true
     torch_guard_or, torch_size_oblivious = symbolic_shapes._guard_or, SymNode.guard_size_oblivious
     torch_natives = SymNode.guard_or_false, SymNode.guard_or_true
     symbolic_shapes._guard_or, SymNode.guard_size_oblivious = guard_or, size_oblivious
@@ -181,6 +224,7 @@ def answered(answers):
     try:
         yield
     finally:
+        SymNode.expect_true = torch_expect_true
         symbolic_shapes._guard_or, SymNode.guard_size_oblivious = torch_guard_or, torch_size_oblivious
         SymNode.guard_or_false, SymNode.guard_or_true = torch_natives
 
@@ -207,4 +251,4 @@ def sizes_may_be_zero():
 
 def possible():
     return all(hasattr(symbolic_shapes, name) for name in ("_guard_or", "_static_eval_sym_bool", "make_symbol")) and all(
-        hasattr(SymNode, name) for name in ("guard_size_oblivious", "guard_or_false", "guard_or_true"))
+        hasattr(SymNode, name) for name in ("guard_size_oblivious", "guard_or_false", "guard_or_true", "expect_true"))

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 
-SILENCE = 60.0   # seconds without a word: it hangs
+SILENCE = 180.0   # seconds without a word: it hangs. On a busy machine a program of many compiles takes more than a minute
 
 
 class Ended(Exception):

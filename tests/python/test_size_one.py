@@ -110,6 +110,18 @@ FREE = {
 }
 
 
+# Sizes that only the data tell: what 1 would decide is no assumption of the graph, but left to the program.
+DATA = {
+    "rank": lambda x: (x * 2, x[x > 0].squeeze().dim()),
+    "shape": lambda x: (x * 2, x[x > 0].squeeze(0).shape[:1], tuple(x.nonzero().squeeze().shape)),
+    "branch": lambda x: x * 2 if x[x > 0].squeeze(0).dim() else x + 1,
+    "expanded": lambda x: x[x > 0].expand(x.shape[0]) if x[x > 0].shape[0] == 1 else x * 2,
+    "broadcast": lambda x: x[x > 0] + x[x > 0][:1],
+    "joined": lambda x: torch.cat([x[x > 0].squeeze().reshape(-1), x]),
+    "vmap": lambda x: torch.func.vmap(torch.func.vmap(lambda v: v * 2 + v.sum()))(x[None, :, None].expand(2, -1, 3)),
+}
+
+
 def arrange(shape, grad):
     leaf = (torch.arange(shape[0] * shape[1], dtype=torch.float32).view(shape) / 8 + 1).requires_grad_(grad)
     return leaf * 1
@@ -159,6 +171,21 @@ def test_the_host_reads_a_layout(name):
 @pytest.mark.parametrize("name", ALIASES)
 def test_a_copy_that_is_a_view_where_a_size_is_one(name, grad):
     compare(ALIASES[name], grad)
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_a_size_of_the_data_that_is_one(name):
+    compiled = torch.compile(DATA[name], backend="escapement")
+    for values in ([1, -2, 3], [-1, -2, 3], [-1, -2, -3], [1, 2, 3, 4], [5], []):
+        x = torch.tensor(values, dtype=torch.float32)
+        same(outcome(compiled, x), outcome(DATA[name], x.clone()))
+
+
+def test_a_mask_whose_length_nobody_compares_is_one_graph():
+    """torch does not ask there whether the length is 1, and neither is anything left to the program."""
+    compiled = torch.compile(lambda x: (x[x > 0] * 2).relu().sum(), backend="escapement", fullgraph=True)
+    for values in ([1.0, -2, 3], [-1.0], [4.0, 5, 6, 7, 8]):
+        assert compiled(torch.tensor(values)) == sum(2 * v for v in values if v > 0)
 
 
 @pytest.mark.parametrize("name", FREE)
