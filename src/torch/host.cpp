@@ -80,9 +80,11 @@ uint32_t TensorRecipes::add(ValueId value) {
   recipe.kind = buffer.kind;
   recipe.input = buffer.input;
   recipe.whole = value == buffer.root;
+  const TensorType& root = plan_.trace.type(buffer.root);
+  recipe.alike = type.sizes == root.sizes && type.strides == root.strides && type.offset == root.offset;
   recipe.contiguous = is_contiguous(type);
   if (type.dtype != DType::other) recipe.dtype = c10::scalarTypeToTypeMeta(scalar_type_of(type.dtype));
-  else ESCAPEMENT_CHECK(plan_.trace.type(buffer.root).dtype == DType::other, "a view of another dtype than its root's is a call's result");
+  else ESCAPEMENT_CHECK(root.dtype == DType::other, "a view of another dtype than its root's is a call's result");
   for (const Dim size : type.sizes) recipe.sizes.push_back(executable_.slot(size));
   for (const Dim stride : type.strides) recipe.strides.push_back(executable_.slot(stride));
   if (type.offset) recipe.offset = executable_.slot(type.offset);
@@ -187,6 +189,7 @@ at::Tensor TensorTable::get(uint32_t index) {
   }
   if (recipe.whole) return root;
   const caffe2::TypeMeta dtype = recipe.dtype == caffe2::TypeMeta() ? root.dtype() : recipe.dtype;
+  if (recipe.alike) return new_view(root, root.sizes(), root.strides(), root.storage_offset(), dtype);  // ATen compares the strides
   return new_view(root, sizes(recipe), strides(recipe), root.storage_offset() + offset(recipe), dtype);
 }
 

@@ -29,6 +29,7 @@ struct TensorRecipe {
   Buffer::Kind kind = Buffer::Kind::temporary;
   uint32_t input = 0;
   bool whole = true;                 // the root itself, not a view of it
+  bool alike = false;                // the root's elements at their places: its strides are those of axes of size 1, too
   bool contiguous = false;           // by its sizes, whatever they are
   caffe2::TypeMeta dtype;            // none for a dtype that has no name of ours: it is the root's
   std::vector<Slot> sizes, strides;

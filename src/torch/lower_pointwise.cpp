@@ -166,10 +166,19 @@ bool layout_is_open(OpCall& call, const std::vector<ValueId>& values) {
   return call.build.result_strides(values, sizes).empty();
 }
 
+// What is computed is of the operands' type, and only then converted to that of `out`: rounded twice, wrapped first.
+bool converts_for_out(const OpCall& call, Op op, DType common) {
+  if (call.plan.form != OpPlan::Form::out) return false;
+  const TypeRule rule = info(op).rule;
+  const bool made_float = rule == TypeRule::promote_float && !is_float(common);
+  const DType computed = made_float ? dtype_of(c10::get_default_dtype_as_scalartype()) : rule == TypeRule::boolean ? DType::b8 : common;
+  return computed != call.result_type();
+}
+
 bool emit(OpCall& call, Op op, Operands& operands, Attrs attrs = {}) {
   const DType common = operands.common(), result = call.result_type();
   if (common == DType::b8) op = on_bools(op);
-  if (!supported(op, common, result)) return call.decline(Reason::call_dtype);
+  if (!supported(op, common, result) || converts_for_out(call, op, common)) return call.decline(Reason::call_dtype);
   if (!operands.any_tensor()) return call.decline(Reason::call_attribute);
   const std::vector<ValueId> values = in_common(call, op, operands.list(), common);
   if (layout_is_open(call, values)) return call.decline(Reason::call_layout);
@@ -302,7 +311,8 @@ bool lower_clamp(OpCall& call) {
   const bool low = call.given("min"), high = call.given("max");
   if ((low && !operands.add("min")) || (high && !operands.add("max"))) return call.decline(Reason::call_attribute);
   const DType common = operands.common();
-  if (!supported(Op::clamp_min, common, call.result_type())) return call.decline(Reason::call_dtype);
+  const bool here = supported(Op::clamp_min, common, call.result_type()) && !converts_for_out(call, Op::clamp_min, common);
+  if (!here) return call.decline(Reason::call_dtype);
   std::vector<ValueId> values = in_common(call, Op::clamp_min, operands.list(), common);
   ValueId v = values[0];
   const auto side = [&](Op op, ValueId bound, bool last) {

@@ -273,6 +273,7 @@ at::Tensor Program::Impl::Call::output(const OutputRecipe& wanted) {
   if (recipe.kind == Buffer::Kind::input && !recipe.whole && !wanted.detached) {
     // A view that autograd and the caller see as a view of their tensor.
     const at::Tensor& base = tensors_.input(recipe.input);
+    if (recipe.alike) return at::as_strided(base, base.sizes(), base.strides(), base.storage_offset());
     return at::as_strided(base, tensors_.sizes(recipe), tensors_.strides(recipe), base.storage_offset() + tensors_.offset(recipe));
   }
   at::Tensor tensor = tensors_.get(wanted.tensor);
