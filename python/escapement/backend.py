@@ -136,6 +136,7 @@ def region(gm, meta_key, values, name, code, grad=False):
     if refused:
         raise GiveUp("higher_order_operator", ", ".join(refused))
     symbols.install()   # a graph's arithmetic is Python's
+    symbols.make_known_to_numpy()
     placeholders = list(gm.graph.find_nodes(op="placeholder"))
     made = core().Region(gm.forward, bindings(placeholders, meta_key), values, name, grad)
     made.set_locator(Locator(gm, dynamo.line_table(gm)))

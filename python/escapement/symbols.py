@@ -78,6 +78,14 @@ def made_as(torchs, own):
 
 
 @functools.cache
+def make_known_to_numpy():
+    """torch's NumPy, which only graphs of Dynamo's call, looks the type of a number up in a table and not the class it derives from."""
+    from torch._numpy import _dtypes_impl as types
+    dtype_of = types._dtype_for_scalar
+    types._dtype_for_scalar = lambda kind: dtype_of(kind.__base__ if kind.__base__ in PLAIN else kind)
+
+
+@functools.cache
 def install():
     """Once, before the first recording."""
     dispatch.complete_sym_node()
