@@ -85,6 +85,7 @@ def after_fork(function, arguments, others, mode):
     if pid == 0:
         status = 1
         try:
+            torch.set_num_threads(1)   # the threads of GNU's OpenMP are not in a child: a parallel loop of ATen's waits for them for ever
             function(*mine)
             status = 0
         except Exception:
