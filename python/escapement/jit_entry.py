@@ -50,13 +50,17 @@ class Attempt:
         self._versions = None if tensors is None else versions(tensors)
         with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(KEY)):
             self._random = torch.default_generator.get_state()
-        self._world = core().World()
+        self._world, self._written = core().World(), False
+
+    def note_end(self):
+        """While the recording is not over: what was written under another name, as of another dtype, moves no count of the tensor."""
+        self._written = core().has_written()
 
     def wants_gradients(self):
         return self._tensors is None or any(tensor.requires_grad for tensor in self._tensors)
 
     def repeatable(self):
-        return self._versions is not None and versions(self._tensors) == self._versions and not self._world.changed()
+        return not self._written and self._versions is not None and versions(self._tensors) == self._versions and not self._world.changed()
 
     def restore(self):
         torch.default_generator.set_state(self._random)
@@ -113,6 +117,7 @@ class Entry:
             outputs = self._run(leaves)
             self._refuse_tape(leaves, attempt)
         except Exception:
+            attempt.note_end()
             self._failures[thread] = attempt
             raise
         finally:

@@ -1,6 +1,8 @@
 // See engine.h.
 #include "torch/engine.h"
 
+#include <algorithm>
+
 #include "jit/llvm/compile.h"
 #include "support/events.h"
 #include "support/options.h"
@@ -60,6 +62,15 @@ std::vector<std::pair<std::string, int64_t>> counter_facts() {
 }
 
 bool is_recording() { return current_tape() != nullptr; }
+
+bool has_written() {
+  const Tape* const tape = current_tape();
+  if (tape == nullptr) return false;
+  const Trace& trace = tape->recording.trace;
+  return std::any_of(trace.inputs.begin(), trace.inputs.end(), [&](const Input& input) {
+    return input.kind == Input::Kind::tensor && is_written(trace, trace.type(input.value).storage);
+  });
+}
 
 void reset_engine() { reset_counters(); }
 

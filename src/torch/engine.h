@@ -23,6 +23,7 @@ ESCAPEMENT_API std::vector<OpFacts> op_facts();
 ESCAPEMENT_API std::vector<std::pair<std::string, int64_t>> counter_facts();
 ESCAPEMENT_API void reset_engine();
 ESCAPEMENT_API bool is_recording();   // this thread, under the recorder
+ESCAPEMENT_API bool has_written();    // whether its recording has written to memory that the program did not make, under whatever name
 ESCAPEMENT_API std::vector<std::pair<std::string, std::string>> target_facts();  // cpu, vector_bits, llvm: for `doctor`
 
 }  // namespace escapement

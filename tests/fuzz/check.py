@@ -52,8 +52,9 @@ def differing_again(made, program, judge, expected):
     """The same calls once more: now all is there, so nothing is recorded, and what was recorded in the first pass is run."""
     before = made.recordings()
     found = differing(made, program, judge, expected)
-    if found is None and before is not None and made.recordings() > before:
-        return Difference(made.name, "recorded again", f"{before} recordings, {made.recordings()} when the same calls came again; {made.story()}")
+    now = made.recordings()
+    if found is None and before is not None and now is not None and now > before:
+        return Difference(made.name, "recorded again", f"{before} recordings, {now} when the same calls came again; {made.story()}")
     return found
 
 

@@ -452,3 +452,18 @@ def test_what_is_detached_wants_no_gradient(form):
         assert got is not x and not got.requires_grad and got.is_leaf and got._base is not x, n
         got.add_(1)     # of a view of a leaf, autograd would refuse it
         assert torch.equal(x[-len(got):], got) and got.data_ptr() == x[-len(got):].data_ptr()
+
+
+@pytest.mark.parametrize("other_name", [lambda x: x.view(torch.int32), lambda x: x.detach(), lambda x: x[:]], ids=["int32", "detach", "slice"])
+def test_what_was_written_before_an_exception_is_written_once(other_name):
+    def program(x):
+        other_name(x).add_(1)
+        return x[:, 0]   # there is one axis
+
+    jitted = escapement.jit(program)
+    for n in (3, 1, 5):
+        mine, eager = torch.ones(n), torch.ones(n)
+        for f, x in ((jitted, mine), (program, eager)):
+            with pytest.raises(IndexError):
+                f(x)
+        assert torch.equal(mine, eager), n

@@ -58,6 +58,7 @@ NB_MODULE(_C, m) {
   m.def("option_table", &option_table, "Rows (name, type, default, choices, doc) of the option table.");
   m.def("stats", &stats, "Counters of this process, by name.");
   m.def("recording", &escapement::is_recording, "Whether this thread runs under the recorder.");
+  m.def("has_written", &escapement::has_written, "Whether this thread's recording has written to memory that the program did not make.");
   m.def("is_wide", [](nb::handle node) { return escapement::is_wide(node.ptr()); }, "Whether an integer's node is ours and needs more than 32 bits.");
   m.def("ops", &ops, "Rows (name, kind, tier, ATen name) of the op table.");
   m.def("reset", &escapement::reset_engine, "Sets all counters to zero.");
