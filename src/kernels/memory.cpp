@@ -1,6 +1,6 @@
 // Buffers by liveness, slots by linear scan. A slot is as large as its largest buffer, so taking any free slot never costs
 // more than a new one; a free slot whose size is the same expression is preferred. A kernel may write its result over an operand
-// that dies there if both are accessed at equal addresses and the first store is not before the last load.
+// that dies there if it only reads that one, both are accessed at equal addresses and the first store is not before the last load.
 #include "kernels/memory.h"
 
 #include <algorithm>
@@ -198,6 +198,7 @@ class Memory {
       if (!trace_.dims.same(r.strides[a], w.strides[a])) return false;
     }
     const LoopNest& nest = plan_.kernels[step.kernel].nest;
+    if (nest.params[*read].written) return false;  // a write that nobody reads is made all the same
     return last_load(nest, *read) <= first_store(nest, *write);
   }
 

@@ -61,6 +61,8 @@ BUGS = [
     # --- src/kernels
     Bug("overwrites_what_is_read", "plan", "src/kernels/memory.cpp",
         "return last_load(nest, *read) <= first_store(nest, *write);", "return true;", "a result takes the memory of an operand that a later stage reads"),
+    Bug("overwrites_what_is_written", "plan", "src/kernels/memory.cpp",
+        "    if (nest.params[*read].written) return false;", "    ", "a result takes the memory that the same kernel writes for nobody"),
     Bug("cat_part_without_stride", "plan", "src/kernels/maps.cpp",
         "place.offset = dims.add(place.offset, dims.mul(start, place.strides[axis]));", "place.offset = dims.add(place.offset, start);",
         "the parts of a cat lie in the wrong places"),

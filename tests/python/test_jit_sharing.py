@@ -65,3 +65,18 @@ def test_one_recording_for_all_copies():
         x = strided((n, 5, 5), (60, 11, 2))
         assert torch.equal(function(x), x.reshape(-1) * 2)
     assert function.info()["recordings"] == 1
+
+
+def test_a_write_that_nobody_reads_leaves_other_results_alone():
+    def program(x, w, v):
+        a = x + 1
+        b = a * w
+        c = x * v
+        c.copy_(a)       # made in the kernel that makes b, and c is not read again
+        return b[2] * b
+
+    jitted = escapement.jit(program)
+    for n in (3, 5, 1, 0, 7):
+        x, w, v = torch.randn(8, n), torch.randn(n), torch.randn(n)
+        assert torch.equal(jitted(x, w, v), program(x, w, v)), n
+    assert jitted.info()["recordings"] == 1
