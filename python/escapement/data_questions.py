@@ -38,6 +38,14 @@ def answered():
         ShapeEnv.evaluate_expr = asked
 
 
+def expected(asked, is_left, leave):
+    """An assertion of torch's. Here, because the place of a guard is who asked, and this file is none (dynamo.py)."""
+    def expect_true(node, file, line):
+        return leave(node) if is_left(node, file) else asked(node, file, line)
+
+    return expect_true
+
+
 def assumptions(env, expr):
     """(what to assume of the inputs' sizes, the answer that follows or None), the weakest first."""
     known = {symbol: size for symbol in expr.free_symbols if (size := env.backed_var_to_val.get(symbol)) is not None and symbol.is_integer}

@@ -104,7 +104,7 @@ def install(backend, route=None):
         convert_frame._compile = compile_whole
         for watched in (index_numbers, layout_reads, raising, texts, traced_numbers):
             watched.install(lambda: getattr(active, "session", None))
-        symbolic_shapes.uninteresting_files().update((__file__, data_questions.__file__, oblivious.__file__, offsets.__file__))   # these do not ask, they only pass on
+        symbolic_shapes.uninteresting_files().update((__file__, data_questions.__file__, offsets.__file__))   # these do not ask, they only pass on
     level = logging.INFO if chosen == "recipe" else logging.WARNING
     log.log(level, "sizes are made dynamic by the %s route (torch %s): %s", chosen, torch.__version__, ROUTES[chosen])
     state["route"] = chosen

@@ -30,6 +30,8 @@ from torch._dynamo import exc as dynamo_exc
 from torch.fx.experimental import symbolic_shapes
 from torch.fx.experimental.sym_node import SymNode
 
+from . import data_questions
+
 ENFORCED, BROADCAST, RANK, LAYOUT, SIGN, REFUSAL = "enforced", "broadcast", "rank", "layout", "sign", "refusal"
 
 # file of torch -> function -> kind. A function stands for all that is defined inside of it; "*" for all of a C++ file.
@@ -211,12 +213,12 @@ def answered(answers):
         free = answers.is_free(kind_of(*native_asker(file)), node)
         return torch_size_oblivious(node, file, line) if free else node.guard_bool(file, line)
 
-    def expect_true(node, file, line):
-        asker = python_asker() if file.endswith(".py") else native_asker(file)
-        unknown = not node.has_hint() and symbolic_shapes._static_eval_sym_bool(torch.SymBool(node)) is None
-        return leave(node) if unknown and answers.breaks(kind_of(*asker), BROADCAST) else torch_expect_true(node, file, line)
+    def is_left(node, file):
+        if node.has_hint() or symbolic_shapes._static_eval_sym_bool(torch.SymBool(node)) is not None:
+            return False
+        return answers.breaks(kind_of(*(python_asker() if file.endswith(".py") else native_asker(file))), BROADCAST)
 
-    torch_expect_true, SymNode.expect_true = SymNode.expect_true, expect_true
+    torch_expect_true, SymNode.expect_true = SymNode.expect_true, data_questions.expected(SymNode.expect_true, is_left, leave)
     torch_guard_or, torch_size_oblivious = symbolic_shapes._guard_or, SymNode.guard_size_oblivious
     torch_natives = SymNode.guard_or_false, SymNode.guard_or_true
     symbolic_shapes._guard_or, SymNode.guard_size_oblivious = guard_or, size_oblivious
