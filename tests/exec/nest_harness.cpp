@@ -208,12 +208,14 @@ void expect_equal_code(KernelFunction function, const LoopNest& nest, const Laun
 
 void expect_equal(const LoopNest& nest, Variant variant, const Launch& launch, Pieces pieces, uint64_t seed) {
   verify(nest);
-  const std::string what = describe(nest, variant, launch);
-  expect_equal_code(compiled(nest, variant), nest, launch, pieces, seed, what);
-  if (!gets_sized_code(nest, launch)) return;
+  expect_equal_code(compiled(nest, variant), nest, launch, pieces, seed, describe(nest, variant, launch));
+  if (gets_sized_code(nest, launch)) expect_equal_sized(nest, variant, launch, pieces, seed);
+}
+
+void expect_equal_sized(const LoopNest& nest, Variant variant, const Launch& launch, Pieces pieces, uint64_t seed) {
   const Geometry sizes = sizes_of(nest, launch);
   const auto sized = CodeGenerator::instance().compile({{&nest, variant, "test_kernel", &sizes}});
-  expect_equal_code(sized->function(0), nest, launch, pieces, seed, "for given sizes: " + what);
+  expect_equal_code(sized->function(0), nest, launch, pieces, seed, "for given sizes: " + describe(nest, variant, launch));
 }
 
 void expect_equal_split(const LoopNest& nest, const Launch& launch, uint64_t seed) {

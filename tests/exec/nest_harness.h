@@ -50,6 +50,8 @@ struct Pieces {
 
 // Compiles `variant`, runs both on equal memory, expects equal bytes (NaN equals NaN) and equal failure.
 void expect_equal(const LoopNest& nest, Variant variant, const Launch& launch, Pieces pieces = {}, uint64_t seed = 1);
+// The same with code for the launch's sizes.
+void expect_equal_sized(const LoopNest& nest, Variant variant, const Launch& launch, Pieces pieces = {}, uint64_t seed = 1);
 // The same for partial followed by finish.
 void expect_equal_split(const LoopNest& nest, const Launch& launch, uint64_t seed = 1);
 

@@ -353,5 +353,28 @@ TEST(CodegenColumn, SeveralReducedAxesWithAnyStrides) {
   expect_equal(nest, Variant::general, launch);
 }
 
+// Every element of `from` stored as `to` beside the greatest of its row or column.
+LoopNest converting(Schedule schedule, DType from, DType to) {
+  LoopNest nest = reduction(schedule, Op::amax, from, schedule == Schedule::row ? std::vector{false, true} : std::vector{true, false});
+  nest.params.push_back({to, true, InnerStride::unit});
+  Stage& stage = nest.stages[0];
+  stage.stores = {{2, stage.body.cast(stage.reductions[0].value, compute_type(to))}};
+  return nest;
+}
+
+// Few elements of known number: the optimiser finds the lanes that a store is for, and nothing outside of them may be written.
+TEST(CodegenForSizes, StoresOfFewElementsOfEveryType) {
+  for (DType from : kStorage)
+    for (DType to : kStorage)
+      for (Schedule schedule : {Schedule::row, Schedule::column})
+        for (int64_t n : {1, 3}) {
+          SCOPED_TRACE(std::string(name_of(from)) + " as " + std::string(name_of(to)));
+          const LoopNest nest = converting(schedule, from, to);
+          Launch launch = launch_of(nest, {4, n}, Values::tame);
+          launch.operands.push_back({row_major({4, n}), 0, 0, Values::tame});
+          expect_equal_sized(nest, Variant::fast, launch);
+        }
+}
+
 }  // namespace
 }  // namespace escapement::testing

@@ -14,6 +14,7 @@
 
 #include "jit/llvm/emit_guards.h"
 #include "jit/llvm/kernel.h"
+#include "jit/llvm/known_masks.h"
 #include "jit/llvm/llvm_compat.h"
 #include "jit/llvm/orc.h"
 #include "support/error.h"
@@ -92,7 +93,10 @@ OwnedModule build(Jit& jit, const std::vector<KernelSource>& sources, size_t beg
   verify(*result.module);
   // Code for given sizes is made while nobody waits. The optimiser keeps every bit of the results: no instruction allows it to do
   // otherwise.
-  if (sources[begin].sizes != nullptr) jit.optimise(*result.module);
+  if (sources[begin].sizes != nullptr) {
+    jit.optimise(*result.module);
+    store_known_lanes(*result.module);
+  }
   return result;
 }
 

@@ -48,7 +48,7 @@ class NestCheck {
 
  private:
   void check_text() {
-    const LoopNest again = parse_loop_nest(print(nest));
+    const LoopNest again = parse_loop_nest(text_in_hand);
     ++counts_.cases;
     if (!structurally_equal(again, nest) || structural_hash(again) != structural_hash(nest)) throw Wrong{"it reads back as another"};
   }
@@ -323,12 +323,13 @@ class NestCheck {
 std::optional<Finding> check_nest(uint64_t seed, Counts& counts) {
   ++counts.made;
   NestCheck check(seed, counts);
+  text_in_hand = print(check.nest);
   try {
     check.run();
   } catch (const Wrong& wrong) {
-    return Finding{wrong.what, print(check.nest)};
+    return Finding{wrong.what, text_in_hand};
   } catch (const std::exception& error) {
-    return Finding{std::string("exception: ") + error.what(), print(check.nest)};
+    return Finding{std::string("exception: ") + error.what(), text_in_hand};
   }
   return {};
 }

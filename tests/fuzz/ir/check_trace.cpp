@@ -209,7 +209,9 @@ std::optional<Finding> check_trace_code(uint64_t seed, CodeMaker code, Counts& c
   TraceLimits limits;
   limits.steps = 6 + random.below(18);
   ++counts.made;
-  return finding_of(random_trace(random, limits), [&](const Trace& t, uint64_t s) { run_code_checks(t, s, code, counts); }, seed);
+  const Trace trace = random_trace(random, limits);
+  text_in_hand = print(trace);
+  return finding_of(trace, [&](const Trace& t, uint64_t s) { run_code_checks(t, s, code, counts); }, seed);
 }
 
 std::string check_text(const std::string& text, uint64_t seed, CodeMaker code) {

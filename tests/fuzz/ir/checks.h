@@ -25,6 +25,9 @@ struct Counts {
   uint64_t refused = 0;   // sizes that a guard refuses, positions out of range: eager's error, nothing to compare
 };
 
+// What machine code is being run for: a fault has no other way to say it.
+inline std::string text_in_hand;
+
 // Traces: each pass against the trace before it; print and parse; plans (fused, in small kernels, apart) in the loop interpreter
 // against the reference evaluator.
 std::optional<Finding> check_trace(uint64_t seed, Counts& counts);

@@ -63,6 +63,7 @@ char fault_message[256];
 
 void on_fault(int) {
   (void)!write(STDOUT_FILENO, fault_message, std::strlen(fault_message));
+  (void)!write(STDOUT_FILENO, text_in_hand.data(), text_in_hand.size());
   _exit(3);
 }
 
@@ -95,6 +96,7 @@ int run_kind(const Kind& kind, const Settings& settings, double seconds, Counts&
   int found = 0;
   for (uint64_t seed = settings.seed; counts.cases < settings.cases && found < 5; ++seed) {
     note_case(kind.name, seed);
+    text_in_hand.clear();
     if (const auto finding = kind.check(seed, counts)) report(kind, seed, *finding), ++found;
     if (settings.one_seed || now() > end) break;
   }
