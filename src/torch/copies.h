@@ -1,5 +1,6 @@
 // Where eager copies a tensor at some sizes, and at others returns the tensor itself (contiguous) or a view of it (reshape). Which of them
 // it does is decided by sizes and strides; what is given here holds now, and as long as it holds, eager copies.
+// In replay mode (Tape::host_looks) anybody may notice at once, so the decision is guarded at the operator, whichever way it went.
 #pragma once
 
 #include <span>

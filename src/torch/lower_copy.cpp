@@ -33,7 +33,47 @@ bool copy_as(OpCall& call, ValueId v, DType dtype, c10::MemoryFormat format) {
   return call.done(call.build.pointwise(cast ? Op::cast : Op::copy, std::vector<ValueId>{v}, std::move(attrs), *strides));
 }
 
+// Eager hands back the argument: for all sizes, or for those that are contiguous as this one is, which is guarded.
+bool is_contiguous_now(OpCall& call, ValueId v) {
+  const TensorType type = call.type(v);
+  if (call.real("self").numel() == 0) return guard_elements(call, v);
+  Dim expected = call.table().constant(1);
+  for (int axis = type.rank(); axis-- > 0;) {
+    if (guard_one(call, type.sizes[axis])) continue;
+    call.tape.guard_relation(Guard::Kind::equal, type.strides[axis], expected, true, kSharing);
+    expected = call.table().mul(expected, type.sizes[axis]);
+  }
+  return true;
+}
+
 }  // namespace
+
+bool guard_one(OpCall& call, Dim size) {
+  if (call.table().hint(size) != std::optional<int64_t>(1)) return false;
+  call.tape.guard_relation(Guard::Kind::equal, size, call.table().constant(1), true, kSharing);
+  return true;
+}
+
+bool guard_elements(OpCall& call, ValueId v) {
+  const bool none = call.real("self").numel() == 0;
+  call.tape.guard_relation(Guard::Kind::equal, call.table().product(call.type(v).sizes), call.table().constant(0), none, kSharing);
+  return none;
+}
+
+void guard_layout(OpCall& call, ValueId v) {
+  const auto as_seen = [&](Dim dim) {
+    call.tape.guard_relation(Guard::Kind::equal, dim, call.table().constant(*call.table().hint(dim)), true, kSharing);
+  };
+  const TensorType type = call.type(v);
+  for (const Dim size : type.sizes) as_seen(size);
+  for (const Dim stride : type.strides) as_seen(stride);
+}
+
+void guard_copy(OpCall& call, ValueId v, const std::vector<CopyCondition>& conditions) {
+  guard_elements(call, v);
+  if (conditions.empty()) guard_layout(call, v);
+  for (const CopyCondition& c : conditions) call.tape.guard_relation(c.kind, c.left, c.right, c.holds, kSharing);
+}
 
 bool lower_clone(OpCall& call) {
   const ValueId v = call.value("self");
@@ -41,6 +81,8 @@ bool lower_clone(OpCall& call) {
   const auto format = format_of(call, contiguous ? c10::MemoryFormat::Contiguous : c10::MemoryFormat::Preserve);
   if (contiguous) {
     if (format == c10::MemoryFormat::Contiguous && call.build.is_contiguous(call.type(v))) return call.done(v);
+    const bool itself = call.reals[0].is_same(call.real("self"));
+    if (call.tape.host_looks && itself) return format == c10::MemoryFormat::Contiguous && is_contiguous_now(call, v) && call.done(v);
     call.may_share = true;
   }
   if (!copy_as(call, v, call.result_type(), format)) return false;
@@ -48,6 +90,7 @@ bool lower_clone(OpCall& call) {
   std::vector<CopyCondition> conditions;
   if (!call.reals[0].is_same(call.real("self")))
     conditions = why_contiguous_copies(call.table(), call.type(v), call.type(call.results[0]).strides);
+  if (call.tape.host_looks) return guard_copy(call, v, conditions), true;
   call.tape.note_may_share(call.results[0], v, std::move(conditions));
   call.tape.note_may_be_same(call.results[0], v);
   return true;

@@ -11,6 +11,14 @@ struct SliceBounds {
 SliceBounds slice_bounds(OpCall& call, Dim size);                      // of the arguments start, end, step; guarded
 Dim normal_index(OpCall& call, std::string_view name, Dim size);       // a negative one counts from the end; guarded
 
+// Where eager makes a view of the argument at some sizes and a copy at others, and the host may notice (Tape::host_looks): what was decided
+// is guarded.
+inline constexpr const char* kSharing = "a view or a copy";
+bool guard_one(OpCall& call, Dim size);                  // is it 1?
+bool guard_elements(OpCall& call, ValueId v);            // has the argument none?
+void guard_layout(OpCall& call, ValueId v);              // as it was seen
+void guard_copy(OpCall& call, ValueId v, const std::vector<CopyCondition>& conditions);
+
 bool lower_add(OpCall& call);
 bool lower_addc(OpCall& call);
 bool lower_alias(OpCall& call);

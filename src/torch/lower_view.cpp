@@ -70,6 +70,33 @@ bool view_as_sizes(OpCall& call, std::vector<Dim> sizes) {
   return call.done(reshape_to(call, v, infer_sizes(call, call.table().product(call.type(v).sizes), std::move(sizes))));
 }
 
+ValueId copied(OpCall& call, ValueId v) {
+  return call.build.pointwise(Op::copy, std::vector<ValueId>{v}, {}, call.build.contiguous_strides(call.type(v).sizes));
+}
+
+// A view that eager makes at these sizes only: because there are no elements, or because axes of size 1 do not count. Guarded, as are all
+// sizes and strides if it is none of these.
+bool view_of_these(OpCall& call, ValueId v, std::vector<Dim> sizes) {
+  const TensorType type = call.type(v);
+  if (call.real("self").numel() == 0) {
+    guard_elements(call, v);
+    Attrs attrs;
+    attrs.sizes = sizes;
+    const std::vector<Dim> strides = call.build.contiguous_strides(sizes);
+    attrs.sizes.insert(attrs.sizes.end(), strides.begin(), strides.end());
+    attrs.start = type.offset;
+    return call.done(call.build.view(Op::as_strided, v, std::move(attrs)));
+  }
+  for (int axis = type.rank(); axis-- > 0;)
+    if (guard_one(call, type.sizes[axis])) v = with_axis(call, Op::squeeze, v, axis);
+  try {
+    return call.done(reshape_to(call, v, std::move(sizes)));
+  } catch (const std::exception&) {
+    guard_layout(call, call.value("self"));
+    return call.decline(Reason::call_layout);
+  }
+}
+
 // A view if the layout allows it for all sizes, else a copy; eager makes a view at some of them (copies.h).
 bool reshape_as_sizes(OpCall& call, std::vector<Dim> sizes) {
   const ValueId v = call.value("self");
@@ -80,12 +107,16 @@ bool reshape_as_sizes(OpCall& call, std::vector<Dim> sizes) {
     try {
       return call.done(reshape_to(call, v, sizes));
     } catch (const std::exception&) {
+      if (call.tape.host_looks) return view_of_these(call, v, std::move(sizes));
       call.may_share = true;  // not for all sizes
     }
   }
   if (call.type(v).dtype == DType::other) return call.decline(Reason::call_dtype);
-  const ValueId copy = call.build.pointwise(Op::copy, std::vector<ValueId>{v}, {}, call.build.contiguous_strides(call.type(v).sizes));
-  call.tape.note_may_share(copy, v, aliased ? std::vector<CopyCondition>() : why_reshape_copies(call.table(), call.type(v), sizes));
+  const std::vector<CopyCondition> conditions =
+      aliased ? std::vector<CopyCondition>() : why_reshape_copies(call.table(), call.type(v), sizes);
+  if (call.tape.host_looks) guard_copy(call, v, conditions);
+  const ValueId copy = copied(call, v);
+  if (!call.tape.host_looks) call.tape.note_may_share(copy, v, conditions);
   return call.done(reshape_to(call, copy, std::move(sizes)));
 }
 

@@ -22,6 +22,18 @@ inline bool is_plain(const c10::TensorImpl& impl) {
 
 inline uint16_t bits_of(caffe2::TypeMeta type) { return std::bit_cast<uint16_t>(type); }
 
+// Those that ATen gives a new contiguous tensor of these sizes, also on axes of size 1 and where there are no elements.
+inline bool has_natural_strides(const c10::TensorImpl& impl) {
+  const auto sizes = impl.sizes();
+  const auto strides = impl.strides();
+  int64_t expected = 1;
+  for (size_t axis = sizes.size(); axis-- > 0;) {
+    if (strides[axis] != expected) return false;
+    if (sizes[axis] > 1) expected *= sizes[axis];
+  }
+  return true;
+}
+
 // The stride of an axis of size 1, or of an empty tensor, addresses nothing.
 inline bool stride_holds(const c10::TensorImpl& impl, size_t axis, int64_t expected) {
   return impl.numel() == 0 || impl.sizes()[axis] == 1 || impl.strides()[axis] == expected;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "support/error.h"
+#include "torch/program_metadata.h"
 #include "torch/symnode.h"
 #include "torch/wrapper.h"
 
@@ -169,7 +170,7 @@ ValueId Tape::add_input(const at::Tensor& real, std::vector<Dim> sizes, const st
   if (sizes.empty())
     for (const int64_t size : real.sizes()) sizes.push_back(dims().constant(size));
   type.sizes = sizes;
-  const bool contiguous = real.is_contiguous();
+  const bool contiguous = host_looks ? has_natural_strides(*real.unsafeGetTensorImpl()) : real.is_contiguous();
   const std::vector<int32_t> order = contiguous ? std::vector<int32_t>{} : order_of(real);
   if (!contiguous && is_dense(real, order)) {
     type.strides.resize(sizes.size());

@@ -39,6 +39,9 @@ struct Tape : std::enable_shared_from_this<Tape> {
   std::thread::id thread = std::this_thread::get_id();
   std::function<int()> location_hook;
   std::shared_ptr<WorldWatch> world;        // null where operators are handed to the recorder one by one (replay mode)
+  // Replay mode: the host runs at every call and may look at any result, also where nothing is recorded of it. So an input's strides are
+  // claimed for all axes, and whether eager shares memory or copies is decided at the operator itself.
+  bool host_looks = false;
 
   Trace& trace() { return recording.trace; }
   DimTable& dims() { return recording.trace.dims; }

@@ -235,18 +235,7 @@ at::Tensor ReplayCall::hand_one(const StreamNode& node, const c10::TensorImpl* c
 bool ReplayCall::shape_of(const Produced& type, c10::SmallVector<int64_t, 8>& sizes, c10::SmallVector<int64_t, 8>& strides,
                           int64_t& offset) {
   const Lock lock(*this);
-  if (!type.strides_known || !type.offset || !type.offset->evaluate(segment_.table(), offset)) return false;
-  if (type.base_slot) offset += segment_.table()[*type.base_slot];
-  int64_t value = 0;
-  for (const Formula& size : type.sizes) {
-    if (!size.evaluate(segment_.table(), value)) return false;
-    sizes.push_back(value);
-  }
-  for (const Formula& stride : type.strides) {
-    if (!stride.evaluate(segment_.table(), value)) return false;
-    strides.push_back(value);
-  }
-  return true;
+  return type.evaluate(segment_.table(), sizes) && type.evaluate_layout(segment_.table(), sizes, strides, offset);
 }
 
 void ReplayCall::end_segment() {

@@ -95,7 +95,11 @@ class ReplayCall final : public OpListener {
   bool try_launch(SegmentLaunch& launch, const Slots& live, std::span<const Argument> inputs);
   void run_one_by_one();
   void refuse_if_strict();
-  void settle(const std::vector<at::Tensor>& real);
+  bool needs_eager_layout(const Slots& held) const;
+  bool is_unsure(uint32_t produced) const;
+  // `by_us`: by compiled code, which lays out what addresses nothing in its own way.
+  void settle(const std::vector<at::Tensor>& real, bool by_us = false);
+  void settle_one(Deferred& place, const at::Tensor& real, bool by_us) const;
   void lose_pending();
   void reset();
 

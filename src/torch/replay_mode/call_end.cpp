@@ -141,7 +141,7 @@ void ReplayCall::flush() {
   const FloatModeGuard as_called(float_mode_);   // an operator is deferred, what it means is not
   const Slots held = live();
   count(Stat::matched_operators, static_cast<int64_t>(segment_.nodes().size()));
-  if (exactly_) return run_one_by_one();
+  if (exactly_ || needs_eager_layout(held)) return run_one_by_one();
   if (launch(held)) return reset();
   if (may_record(*cursor_)) {
     start_recording();
@@ -189,7 +189,7 @@ bool ReplayCall::try_launch(SegmentLaunch& launch, const Slots& live, std::span<
   }
   std::vector<at::Tensor> real(pending_.size());
   for (size_t i = 0; i < ready->results.size(); ++i) real[ready->results[i]] = outputs[i].toTensor();
-  settle(real);
+  settle(real, /*by_us=*/true);
   ready->hits.fetch_add(1, std::memory_order_relaxed);
   count(Stat::hits);
   return true;
@@ -230,10 +230,41 @@ void ReplayCall::run_one_by_one() {
 
 // Tensors that are still held become ordinary ones; the others are used again. Where nothing was computed there is an error
 // to tell.
-void ReplayCall::settle(const std::vector<at::Tensor>& real) {
+void ReplayCall::settle(const std::vector<at::Tensor>& real, bool by_us) {
   for (size_t i = 0; i < pending_.size() && i < real.size(); ++i)
-    if (real[i].defined()) pending_[i].settle(real[i]);
+    if (real[i].defined()) settle_one(pending_[i], real[i], by_us);
   pending_.clear(letting_go_);
+}
+
+void ReplayCall::settle_one(Deferred& place, const at::Tensor& real, bool by_us) const {
+  const auto sizes = real.sizes();
+  const bool small = std::any_of(sizes.begin(), sizes.end(), [](int64_t size) { return size < 2; });
+  c10::SmallVector<int64_t, 8> strides;
+  int64_t offset = real.storage_offset();
+  const Produced& type = place.type();
+  if (by_us && small && !type.by_eager && type.evaluate_layout(segment_.table(), sizes, strides, offset)) {
+    if (!type.base_slot) offset = real.storage_offset();
+    return place.settle(real, strides, offset);
+  }
+  place.settle(real, real.strides(), real.storage_offset());
+}
+
+// Of a tensor whose strides address nothing somewhere, and could be anything there.
+bool ReplayCall::is_unsure(uint32_t produced) const {
+  const Produced& type = pending_[produced].type();
+  if (type.holds == LayoutHolds::always) [[likely]] return false;
+  c10::SmallVector<int64_t, 8> sizes;
+  return type.evaluate(segment_.table(), sizes) && !type.holds_for(sizes);
+}
+
+// Can anybody see such strides: the program, of what it holds, or an operator?
+bool ReplayCall::needs_eager_layout(const Slots& held) const {
+  const auto unsure = [this](uint32_t produced) { return is_unsure(produced); };
+  if (std::any_of(held.begin(), held.end(), unsure)) return true;
+  if (!cursor_->extent.layout_matters) [[likely]] return false;
+  return std::any_of(segment_.nodes().begin(), segment_.nodes().end(), [&](const StreamNode* node) {
+    return std::any_of(node->layout_matters.begin(), node->layout_matters.end(), unsure);
+  });
 }
 
 void ReplayCall::lose_pending() { settle({}); }

@@ -42,17 +42,12 @@ void Deferred::note_write() {
   bump_version();
 }
 
-void Deferred::settle(const at::Tensor& real) {
+void Deferred::settle(const at::Tensor& real, c10::IntArrayRef strides, int64_t offset) {
   call_ = nullptr;
   key_set_ = type_->keys;   // of the state in which its operator came, which need not be that of now
   storage_ = real.storage();
-  const bool told = !matches_policy(SizesStridesPolicy::CustomStrides);
-  c10::SmallVector<int64_t, 8> strides(real.strides().begin(), real.strides().end());
-  // The stride of an axis of size 1 addresses nothing, and compiled code has its own; what was told of it stays.
-  for (size_t d = 0; told && d < strides.size(); ++d)
-    if (real.sizes()[d] == 1 || real.numel() == 0) strides[d] = strides_default()[d];
   set_custom_sizes_strides(SizesStridesPolicy::Default);
-  set_sizes_and_strides(real.sizes(), strides, real.storage_offset());
+  set_sizes_and_strides(real.sizes(), strides, offset);
 }
 
 void Deferred::lose() {
@@ -70,11 +65,10 @@ void Deferred::resolve() const {
   auto* self = const_cast<Deferred*>(this);
   self->set_custom_sizes_strides(SizesStridesPolicy::Default);
   self->set_sizes_and_strides(sizes, strides, offset);
-  // Strides of a tensor without elements follow no rule: whoever asks for them is told what eager computes.
-  if (numel_default() == 0) self->set_custom_sizes_strides(SizesStridesPolicy::CustomStrides);
+  if (!type_->holds_for(sizes)) self->set_custom_sizes_strides(SizesStridesPolicy::CustomStrides);
 }
 
-void Deferred::resolve_strides() const {
+void Deferred::resolve_layout() const {
   resolve();
   if (!matches_policy(SizesStridesPolicy::CustomStrides)) return;
   if (call_) call_->end_segment_exactly();
@@ -82,19 +76,21 @@ void Deferred::resolve_strides() const {
 }
 
 c10::IntArrayRef Deferred::sizes_custom() const { return resolve(), sizes_default(); }
-c10::IntArrayRef Deferred::strides_custom() const { return resolve_strides(), strides_default(); }
+c10::IntArrayRef Deferred::strides_custom() const { return resolve_layout(), strides_default(); }
 int64_t Deferred::size_custom(int64_t d) const { return resolve(), sizes_default()[c10::maybe_wrap_dim(d, dim_default(), /*wrap_scalar=*/false)]; }
 int64_t Deferred::numel_custom() const { return resolve(), numel_default(); }
 int64_t Deferred::dim_custom() const { return resolve(), dim_default(); }
-int64_t Deferred::storage_offset_custom() const { return resolve(), storage_offset_default(); }
+int64_t Deferred::storage_offset_custom() const { return resolve_layout(), storage_offset_default(); }
 c10::SymIntArrayRef Deferred::sym_sizes_custom() const { return resolve(), sym_sizes_default(); }
-c10::SymIntArrayRef Deferred::sym_strides_custom() const { return resolve_strides(), sym_strides_default(); }
+c10::SymIntArrayRef Deferred::sym_strides_custom() const { return resolve_layout(), sym_strides_default(); }
 c10::SymInt Deferred::sym_size_custom(int64_t d) const { return size_custom(d); }
 c10::SymInt Deferred::sym_numel_custom() const { return resolve(), sym_numel_default(); }
-c10::SymInt Deferred::sym_storage_offset_custom() const { return resolve(), sym_storage_offset_default(); }
-c10::SymBool Deferred::sym_is_contiguous_custom(at::MemoryFormat format) const { return resolve(), is_contiguous_default(format); }
-c10::SymBool Deferred::sym_is_non_overlapping_and_dense_custom() const { return resolve(), is_non_overlapping_and_dense_default(); }
-bool Deferred::is_strides_like_custom(at::MemoryFormat format) const { return resolve(), is_strides_like_default(format); }
+c10::SymInt Deferred::sym_storage_offset_custom() const { return resolve_layout(), sym_storage_offset_default(); }
+c10::SymBool Deferred::sym_is_contiguous_custom(at::MemoryFormat format) const {
+  return format == at::MemoryFormat::Contiguous ? resolve() : resolve_layout(), is_contiguous_default(format);
+}
+c10::SymBool Deferred::sym_is_non_overlapping_and_dense_custom() const { return resolve_layout(), is_non_overlapping_and_dense_default(); }
+bool Deferred::is_strides_like_custom(at::MemoryFormat format) const { return resolve_layout(), is_strides_like_default(format); }
 
 // --- memory
 

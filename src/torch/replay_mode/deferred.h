@@ -30,9 +30,11 @@ class Deferred final : public c10::TensorImpl {
   }
   void share_version(const c10::TensorImpl& base);
   void note_write();
-  void settle(const at::Tensor& real);                // becomes an ordinary tensor
+  // Becomes an ordinary tensor, in this layout.
+  void settle(const at::Tensor& real, c10::IntArrayRef strides, int64_t offset);
   void lose();                                        // what should have computed it failed
   ReplayCall* call() const { return call_; }
+  const Produced& type() const { return *type_; }
 
   c10::IntArrayRef sizes_custom() const override;
   c10::IntArrayRef strides_custom() const override;
@@ -56,8 +58,10 @@ class Deferred final : public c10::TensorImpl {
   const char* tensorimpl_type_name() const override { return "escapement::Deferred"; }
 
  private:
-  void resolve() const;     // sizes, strides and offset are known from now on; but strides of an empty tensor
-  void resolve_strides() const;
+  // Sizes, strides and offset are known from now on; but where nothing says what eager's strides are (LayoutHolds) only those that address
+  // something. Whoever asks for the others ends the segment, operator by operator.
+  void resolve() const;
+  void resolve_layout() const;
   void end_segment() const;
 
   ReplayCall* call_ = nullptr;

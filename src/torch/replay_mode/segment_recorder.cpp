@@ -7,6 +7,7 @@
 #include "torch/host.h"
 #include "torch/recorder_fallback.h"
 #include "torch/replay_mode/held.h"
+#include "torch/replay_mode/patterns.h"
 #include "torch/symnode.h"
 #include "torch/wrapper.h"
 
@@ -23,7 +24,7 @@ bool raises_on_values(const OpPlan& plan) {
 
 }  // namespace
 
-SegmentRecorder::SegmentRecorder(const std::string& name) : recorder_(name) {}
+SegmentRecorder::SegmentRecorder(const std::string& name) : recorder_(name) { recorder_.tape()->host_looks = true; }
 SegmentRecorder::~SegmentRecorder() = default;
 
 bool SegmentRecorder::live() const { return recorder_.tape()->live(); }
@@ -133,6 +134,7 @@ void SegmentRecorder::run(const StreamNode& node, torch::jit::Stack& stack, cons
   else run_unseen(node.op, stack);
   while (!numbers_.empty()) numbers_.pop_back();
   take_results(node, stack);
+  for (const Produced& type : node.produced) laid_.push_back({type.holds, type.view_of >= 0});   // none yet of a node that is new
 }
 
 void SegmentRecorder::take_results(const StreamNode& node, torch::jit::Stack& stack) {
@@ -261,7 +263,7 @@ void SegmentRecorder::note_end(StreamNode& node, const OpPlan& plan) const {
   if (wide || node.extent.operators >= StreamTree::kMaxOperators) end("the segment is long");
 }
 
-void SegmentRecorder::describe_produced(StreamNode& node, const at::Tensor& program) {
+void SegmentRecorder::describe_produced(StreamNode& node, const OpPlan& plan, const at::Tensor& program) {
   const Wrapper* wrapper = Wrapper::of(program);
   Produced out;
   out.keys = wrapper->inner().key_set();
@@ -289,13 +291,84 @@ void SegmentRecorder::describe_produced(StreamNode& node, const at::Tensor& prog
     if (!operand || !operand->value()) continue;
     if (trace.type(operand->value()).storage == type.storage) out.view_of = static_cast<int>(i);
   }
+  describe_layout(node, plan, *wrapper, out);
   node.produced.push_back(std::move(out));
+}
+
+std::span<const Instr> SegmentRecorder::made() const {
+  const std::vector<Instr>& all = recorder_.tape()->recording.trace.instrs;
+  return std::span(all).subspan(std::min(first_instr_, all.size()));
+}
+
+namespace {
+
+// A pattern and what it stands for, and those of its items.
+template <class Visit>
+void each_operand(const Pattern& pattern, const c10::IValue& value, const Visit& visit) {
+  if (pattern.kind != Kind::list) return visit(pattern, value.isTensor() ? value.toTensor() : at::Tensor());
+  size_t i = 0;
+  if (value.isTensorList())
+    for (const at::Tensor& tensor : value.toTensorVector()) visit(pattern.items[i++], tensor);
+  else if (value.isOptionalTensorList())
+    for (const auto& tensor : value.toOptionalTensorVector()) visit(pattern.items[i++], tensor.value_or(at::Tensor()));
+}
+
+// A number that is no factor beside the operands is one of them, without axes.
+bool is_operand_number(const Pattern& pattern, const std::string& formal) {
+  if (formal == "alpha" || formal == "value" || formal == "weight") return false;
+  return pattern.scalar || pattern.kind == Kind::any_real || pattern.kind == Kind::integer || pattern.kind == Kind::negative;
+}
+
+}  // namespace
+
+// Of all arguments, or of one of them.
+OperandLayouts SegmentRecorder::operands_of(const StreamNode& node, const TensorType& result, int only) {
+  OperandLayouts out;
+  const auto visit = [&](const Pattern& pattern, const at::Tensor& tensor) {
+    const Wrapper* const wrapper = tensor.defined() ? Wrapper::of(tensor) : nullptr;
+    if (!wrapper || !wrapper->value()) return static_cast<void>(out.alike = out.alike && !tensor.defined());
+    const TensorType type = recorder_.tape()->trace().type(wrapper->value());
+    const auto same = [&](Dim a, Dim b) { return recorder_.dims().same(a, b); };
+    if (pattern.kind == Kind::produced) out.least = std::min(out.least, laid_[pattern.index].holds);
+    out.natural = out.natural && is_natural(recorder_.dims(), type);
+    if (out.first_rank < 0) out.first_rank = type.rank();
+    out.alike = out.alike && std::equal(type.sizes.begin(), type.sizes.end(), result.sizes.begin(), result.sizes.end(), same);
+  };
+  for (size_t i = 0; i < node.arguments.size(); ++i) {
+    if (only >= 0 && static_cast<size_t>(only) != i) continue;
+    out.alike = out.alike && !is_operand_number(node.arguments[i], node.op.schema().arguments()[i].name());
+    each_operand(node.arguments[i], arguments_[i], visit);
+  }
+  return out;
+}
+
+void SegmentRecorder::describe_layout(const StreamNode& node, const OpPlan& plan, const Wrapper& wrapper, Produced& out) {
+  const TensorType type = recorder_.tape()->trace().type(wrapper.value());
+  const OperandLayouts operands = operands_of(node, type, out.view_of);
+  out.by_eager = is_call(made());
+  out.natural = is_natural(recorder_.dims(), type);
+  out.holds = out.view_of < 0 ? layout_of_new(plan, made(), operands, out.natural, type.rank())
+                              : layout_of_view(plan, made(), operands, out.natural);
+  laid_.push_back({out.holds, out.view_of >= 0});
+}
+
+// A write refuses some ways for its operands to overlap, and a library call may look at anything.
+void SegmentRecorder::note_layout_matters(StreamNode& node, const OpPlan& plan) const {
+  const bool call = is_call(made()) && !ignores_layouts(plan);
+  if (!call && plan.writes.empty()) return;
+  for (size_t i = 0; i < node.arguments.size(); ++i)
+    each_operand(node.arguments[i], arguments_[i], [&](const Pattern& pattern, const at::Tensor&) {
+      if (pattern.kind != Kind::produced || laid_[pattern.index].holds == LayoutHolds::always) return;
+      if (call || laid_[pattern.index].is_view) node.layout_matters.push_back(pattern.index);
+    });
+  node.extent.layout_matters = node.extent.layout_matters || !node.layout_matters.empty();
 }
 
 void SegmentRecorder::complete(StreamNode& node, const OpPlan& plan) {
   node.results = handed_;
   node.hands_one = handed_.size() == 1 && (handed_[0].kind == Handed::Kind::produced || handed_[0].kind == Handed::Kind::argument);
-  for (size_t i = first_produced_; i < wrappers_.size(); ++i) describe_produced(node, wrappers_[i]);
+  for (size_t i = first_produced_; i < wrappers_.size(); ++i) describe_produced(node, plan, wrappers_[i]);
+  note_layout_matters(node, plan);
   node.extent.produced = static_cast<uint32_t>(wrappers_.size());
   node.bumped = plan.writes;
   collect_checks(node);

@@ -8,9 +8,12 @@
 
 #include "torch/lower.h"
 #include "torch/recorder.h"
+#include "torch/replay_mode/layouts.h"
 #include "torch/replay_mode/segment.h"
 
 namespace escapement {
+
+class Wrapper;
 
 class SegmentRecorder {
  public:
@@ -51,7 +54,11 @@ class SegmentRecorder {
   c10::IValue take(const c10::IValue& result, int returned);
 
   Handed handed(const c10::IValue& result, int returned);
-  void describe_produced(StreamNode& node, const at::Tensor& wrapper);
+  void describe_produced(StreamNode& node, const OpPlan& plan, const at::Tensor& wrapper);
+  void describe_layout(const StreamNode& node, const OpPlan& plan, const Wrapper& wrapper, Produced& out);
+  void note_layout_matters(StreamNode& node, const OpPlan& plan) const;
+  OperandLayouts operands_of(const StreamNode& node, const TensorType& result, int only);
+  std::span<const Instr> made() const;        // by the last run
   void note_end(StreamNode& node, const OpPlan& plan) const;
   void collect_checks(StreamNode& node);
   bool writes_outside(const Instr& instr) const;
@@ -63,6 +70,11 @@ class SegmentRecorder {
   std::vector<at::Tensor> externals_;         // wrappers
   std::vector<at::Tensor> wrappers_;          // of produced tensors
   std::vector<at::Tensor> produced_, held_;   // held: what the program holds, if that is another tensor
+  struct Laid {
+    LayoutHolds holds;
+    bool is_view;
+  };
+  std::vector<Laid> laid_;                    // produced tensors
   std::vector<std::unique_ptr<SymbolicNumber>> numbers_;
   // Of the last run:
   std::vector<c10::IValue> arguments_, originals_;

@@ -46,7 +46,7 @@ bool is_dense(const c10::TensorImpl& impl, const std::vector<int32_t>& order) {
 
 std::vector<bool> broadcast_axes(const c10::TensorImpl& impl) {
   std::vector<bool> axes;
-  for (size_t d = 0; d < impl.sizes().size(); ++d) axes.push_back(impl.strides()[d] == 0 && impl.sizes()[d] != 1);
+  for (const int64_t stride : impl.strides()) axes.push_back(stride == 0);
   return axes;
 }
 
@@ -68,7 +68,7 @@ TensorForm TensorForm::of(const at::Tensor& tensor) {
   form.keys = form_keys(impl);
   form.dtype = bits_of(impl.dtype());
   form.rank = static_cast<uint8_t>(impl.dim());
-  form.contiguous = impl.is_contiguous();
+  form.contiguous = has_natural_strides(impl);
   form.shared = is_shared_memory(impl);
   if (!form.contiguous) {
     form.order = order_of(impl);
@@ -80,7 +80,7 @@ TensorForm TensorForm::of(const at::Tensor& tensor) {
 
 bool TensorForm::holds(const c10::TensorImpl& impl) const {
   if (form_keys(impl) != keys || bits_of(impl.dtype()) != dtype) return false;
-  if (rank != impl.sizes().size() || impl.is_contiguous() != contiguous || is_shared_memory(impl) != shared) return false;
+  if (rank != impl.sizes().size() || has_natural_strides(impl) != contiguous || is_shared_memory(impl) != shared) return false;
   if (impl.is_wrapped_number() || wants_gradient(impl)) return false;
   return contiguous || (order_of(impl) == order && is_dense(impl, order) == dense && broadcast_axes(impl) == broadcast);
 }
@@ -89,6 +89,35 @@ void TensorForm::read(const c10::TensorImpl& impl, int64_t* slots) const {
   slots = std::copy(impl.sizes().begin(), impl.sizes().end(), slots);
   if (!contiguous) slots = std::copy(impl.strides().begin(), impl.strides().end(), slots);
   *slots = impl.storage_offset();
+}
+
+bool Produced::holds_for(c10::IntArrayRef known_sizes) const {
+  if (holds == LayoutHolds::always) return true;
+  const int64_t least = holds == LayoutHolds::elements ? 1 : 2;
+  return std::all_of(known_sizes.begin(), known_sizes.end(), [&](int64_t size) { return size >= least; });
+}
+
+bool Produced::evaluate(const int64_t* table, c10::SmallVectorImpl<int64_t>& known_sizes) const {
+  int64_t value = 0;
+  for (const Formula& size : sizes) {
+    if (!size.evaluate(table, value)) return false;
+    known_sizes.push_back(value);
+  }
+  return true;
+}
+
+bool Produced::evaluate_layout(const int64_t* table, c10::IntArrayRef known_sizes, c10::SmallVectorImpl<int64_t>& known_strides,
+                               int64_t& known_offset) const {
+  if (!strides_known || !offset || !offset->evaluate(table, known_offset)) return false;
+  if (base_slot) known_offset += table[*base_slot];
+  known_strides.resize(known_sizes.size());
+  int64_t next = 1;
+  for (size_t axis = known_sizes.size(); axis-- > 0;) {
+    if (natural) known_strides[axis] = next;
+    else if (!strides[axis].evaluate(table, known_strides[axis])) return false;
+    if (known_sizes[axis] > 1) next *= known_sizes[axis];
+  }
+  return true;
 }
 
 void Pattern::hold(const c10::IValue& constant) {

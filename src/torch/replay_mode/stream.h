@@ -37,7 +37,7 @@ struct TensorForm {
   uint64_t keys = 0;                  // without those that do not matter
   uint16_t dtype = 0;
   uint8_t rank = 0;
-  bool contiguous = true;
+  bool contiguous = true;             // with the strides of a new tensor on all axes, whether they address anything or not
   bool shared = false;                // memory that others than torch may write: never read late
   bool dense = true;                  // not contiguous: the axes in `order` lie without gaps
   std::vector<int32_t> order;         // not contiguous: axes from outermost to innermost
@@ -88,15 +88,31 @@ struct Handed {
   std::vector<Handed> items;
 };
 
+// For which sizes the strides and the offset that a stream says of a tensor are eager's (layouts.h).
+enum class LayoutHolds : uint8_t {
+  addressed,    // where every axis has two elements or more
+  elements,     // where there are elements
+  always,
+};
+
 // A tensor that a stream produces, before it has memory.
 struct Produced {
   c10::DispatchKeySet keys;
   caffe2::TypeMeta dtype;
+  LayoutHolds holds = LayoutHolds::addressed;
+  bool natural = false;                 // its strides are those of a new tensor of its sizes
+  bool by_eager = false;                // made by an operator of ATen's, which lays it out
   std::vector<Formula> sizes, strides;
   std::optional<Formula> offset;        // in the root's memory; empty: unknown before the tensor has memory
   std::optional<uint32_t> base_slot;    // and where that begins, if the root is from outside
   bool strides_known = false;
   int view_of = -1;                     // the argument whose memory it is, for the counter of versions
+
+  bool holds_for(c10::IntArrayRef known_sizes) const;
+  // All of them; false where the arithmetic overflows, or they are not known.
+  bool evaluate(const int64_t* table, c10::SmallVectorImpl<int64_t>& known_sizes) const;
+  bool evaluate_layout(const int64_t* table, c10::IntArrayRef known_sizes, c10::SmallVectorImpl<int64_t>& known_strides,
+                       int64_t& known_offset) const;
 };
 
 // One input of a segment, in the order in which the recording has them.
@@ -108,6 +124,7 @@ struct SegmentInput {
 // How much of the segment has been used up, after an operator.
 struct Extent {
   uint32_t produced = 0, externals = 0, table = 0, reals = 0, operators = 0;
+  bool layout_matters = false;          // some operator has `layout_matters`
 };
 
 struct StreamNode {
@@ -122,6 +139,7 @@ struct StreamNode {
   std::vector<Produced> produced;
   std::vector<SegmentInput> inputs;
   std::vector<uint32_t> bumped;         // arguments that the operator writes
+  std::vector<uint32_t> layout_matters; // produced tensors whose strides decide what the operator does, or whether it raises
   Extent extent;
   bool hands_one = false;               // one tensor, new or an argument
   bool ends = false;                    // the segment ends behind it

@@ -1,0 +1,61 @@
+// See layouts.h.
+#include "torch/replay_mode/layouts.h"
+
+#include <algorithm>
+#include <array>
+
+#include "trace/layout.h"
+
+namespace escapement {
+namespace {
+
+template <size_t count>
+bool is_among(const std::array<std::string_view, count>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// They make a new contiguous tensor for their result, of operands in any layout.
+constexpr std::array<std::string_view, 33> kNew = {
+    "mm", "addmm", "bmm", "baddbmm", "linear", "matmul", "sum", "mean", "prod", "amax", "amin", "argmax", "argmin", "any",
+    "all", "var", "std", "linalg_vector_norm", "norm", "logsumexp", "softmax", "_softmax", "log_softmax", "_log_softmax", "layer_norm",
+    "native_layer_norm", "embedding", "index_select", "gather", "contiguous", "reshape", "reshape_as", "flatten"};
+
+constexpr std::array<std::string_view, 7> kReshapes = {"view", "view_as", "_unsafe_view", "reshape", "reshape_as", "flatten", "unflatten"};
+
+bool has(std::span<const Instr> made, Op op) {
+  return std::any_of(made.begin(), made.end(), [&](const Instr& instr) { return instr.op == op; });
+}
+
+}  // namespace
+
+bool is_natural(DimTable& dims, const TensorType& type) {
+  const std::vector<Dim> strides = contiguous_strides(dims, type.sizes);
+  return std::equal(strides.begin(), strides.end(), type.strides.begin(), type.strides.end(), [&](Dim a, Dim b) { return dims.same(a, b); });
+}
+
+bool is_call(std::span<const Instr> made) {
+  return std::any_of(made.begin(), made.end(), [](const Instr& instr) { return info(instr.op).kind == OpKind::call; });
+}
+
+bool ignores_layouts(const OpPlan& plan) { return plan.base == "scaled_dot_product_attention"; }
+
+LayoutHolds layout_of_view(const OpPlan& plan, std::span<const Instr> made, const OperandLayouts& operand, bool natural) {
+  if (is_call(made) || has(made, Op::expand)) return LayoutHolds::addressed;
+  if (is_among(kReshapes, plan.base)) return natural && operand.natural ? operand.least : LayoutHolds::addressed;
+  if (plan.base == "alias" || plan.base == "detach") return operand.least;
+  return std::min(operand.least, LayoutHolds::elements);   // an expression has no minimum of 1 for a size of 0
+}
+
+LayoutHolds layout_of_new(const OpPlan& plan, std::span<const Instr> made, const OperandLayouts& operands, bool natural, int rank) {
+  if (is_call(made)) return ignores_layouts(plan) ? LayoutHolds::elements : std::min(operands.least, LayoutHolds::elements);
+  if (!natural) return LayoutHolds::addressed;
+  // A matrix times matrices is computed the other way round, and its result is contiguous already or copied.
+  if (plan.base == "matmul" && rank > 2 && operands.first_rank <= 2) return LayoutHolds::addressed;
+  if (is_among(kNew, plan.base)) return LayoutHolds::always;
+  if (!operands.natural) return LayoutHolds::addressed;
+  // Operands that are broadcast or indexed have their axes sorted, which the size 0 upsets.
+  const bool sorted = plan.base == "index" || (plan.pointwise && !operands.alike);
+  return sorted && rank > 1 ? std::min(operands.least, LayoutHolds::elements) : operands.least;
+}
+
+}  // namespace escapement
