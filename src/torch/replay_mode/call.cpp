@@ -232,10 +232,15 @@ at::Tensor ReplayCall::hand_one(const StreamNode& node, const c10::TensorImpl* c
   return defer(type, type.view_of < 0 ? nullptr : operands[type.view_of]);
 }
 
-bool ReplayCall::shape_of(const Produced& type, c10::SmallVector<int64_t, 8>& sizes, c10::SmallVector<int64_t, 8>& strides,
-                          int64_t& offset) {
+bool ReplayCall::shape_of(const Produced& type, KnownLayout& layout, bool& exact) {
   const Lock lock(*this);
-  return type.evaluate(segment_.table(), sizes) && type.evaluate_layout(segment_.table(), sizes, strides, offset);
+  if (!type.evaluate(segment_.table(), layout.sizes)) return false;
+  exact = type.holds_for(layout.sizes);
+  if (!exact) {
+    EagerLayouts layouts(segment_, pending_);
+    if (const KnownLayout* known = layouts.of(type.number)) return layout = *known, exact = true;
+  }
+  return type.evaluate_layout(segment_.table(), layout.sizes, layout.strides, layout.offset);
 }
 
 void ReplayCall::end_segment() {

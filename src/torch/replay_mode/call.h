@@ -17,6 +17,7 @@
 
 #include "support/float_mode.h"
 #include "torch/recorder_fallback.h"
+#include "torch/replay_mode/eager_layouts.h"
 #include "torch/replay_mode/pending.h"
 #include "torch/replay_mode/segment_recorder.h"
 #include "torch/replay_mode/unboxed_match.h"
@@ -41,9 +42,9 @@ class ReplayCall final : public OpListener {
   bool host_runs() const {
     return !busy_.load(std::memory_order_relaxed) && !c10::impl::tls_is_dispatch_key_excluded(kRecorderKey);
   }
-  // Sizes and strides of a tensor that is pending; false if they are not known before it has memory.
-  bool shape_of(const Produced& type, c10::SmallVector<int64_t, 8>& sizes, c10::SmallVector<int64_t, 8>& strides,
-                int64_t& offset);
+  // Sizes and strides of a tensor that is pending; false if they are not known before it has memory. `exact`: also of what addresses
+  // nothing.
+  bool shape_of(const Produced& type, KnownLayout& layout, bool& exact);
 
  private:
   using Stack = torch::jit::Stack;
@@ -96,10 +97,10 @@ class ReplayCall final : public OpListener {
   void run_one_by_one();
   void refuse_if_strict();
   bool needs_eager_layout(const Slots& held) const;
-  bool is_unsure(uint32_t produced) const;
+  bool holds_now(uint32_t produced) const;
   // `by_us`: by compiled code, which lays out what addresses nothing in its own way.
   void settle(const std::vector<at::Tensor>& real, bool by_us = false);
-  void settle_one(Deferred& place, const at::Tensor& real, bool by_us) const;
+  void settle_one(Deferred& place, const at::Tensor& real, EagerLayouts& layouts, bool by_us) const;
   void lose_pending();
   void reset();
 

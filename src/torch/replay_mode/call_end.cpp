@@ -231,40 +231,40 @@ void ReplayCall::run_one_by_one() {
 // Tensors that are still held become ordinary ones; the others are used again. Where nothing was computed there is an error
 // to tell.
 void ReplayCall::settle(const std::vector<at::Tensor>& real, bool by_us) {
+  EagerLayouts layouts(segment_, pending_);
   for (size_t i = 0; i < pending_.size() && i < real.size(); ++i)
-    if (real[i].defined()) settle_one(pending_[i], real[i], by_us);
+    if (real[i].defined()) settle_one(pending_[i], real[i], layouts, by_us);
   pending_.clear(letting_go_);
 }
 
-void ReplayCall::settle_one(Deferred& place, const at::Tensor& real, bool by_us) const {
+void ReplayCall::settle_one(Deferred& place, const at::Tensor& real, EagerLayouts& layouts, bool by_us) const {
+  const Produced& type = place.type();
   const auto sizes = real.sizes();
   const bool small = std::any_of(sizes.begin(), sizes.end(), [](int64_t size) { return size < 2; });
-  c10::SmallVector<int64_t, 8> strides;
-  int64_t offset = real.storage_offset();
-  const Produced& type = place.type();
-  if (by_us && small && !type.by_eager && type.evaluate_layout(segment_.table(), sizes, strides, offset)) {
-    if (!type.base_slot) offset = real.storage_offset();
-    return place.settle(real, strides, offset);
-  }
-  place.settle(real, real.strides(), real.storage_offset());
+  const KnownLayout* const layout = by_us && small && !type.by_eager ? layouts.of(type.number) : nullptr;
+  if (layout == nullptr) return place.settle(real, real.strides(), real.storage_offset());
+  place.settle(real, layout->strides, type.base_slot ? layout->offset : real.storage_offset());
 }
 
-// Of a tensor whose strides address nothing somewhere, and could be anything there.
-bool ReplayCall::is_unsure(uint32_t produced) const {
+bool ReplayCall::holds_now(uint32_t produced) const {
   const Produced& type = pending_[produced].type();
-  if (type.holds == LayoutHolds::always) [[likely]] return false;
+  if (type.holds == LayoutHolds::always) [[likely]] return true;
   c10::SmallVector<int64_t, 8> sizes;
-  return type.evaluate(segment_.table(), sizes) && !type.holds_for(sizes);
+  return !type.evaluate(segment_.table(), sizes) || type.holds_for(sizes);
 }
 
-// Can anybody see such strides: the program, of what it holds, or an operator?
+// Can anybody see strides that address nothing and could be anything: the program, of what it holds, or an operator?
 bool ReplayCall::needs_eager_layout(const Slots& held) const {
-  const auto unsure = [this](uint32_t produced) { return is_unsure(produced); };
-  if (std::any_of(held.begin(), held.end(), unsure)) return true;
+  if (!std::all_of(held.begin(), held.end(), [this](uint32_t produced) { return holds_now(produced); })) {
+    EagerLayouts layouts(segment_, pending_);
+    for (const uint32_t produced : held)
+      if (!holds_now(produced) && layouts.of(produced) == nullptr) return true;
+  }
   if (!cursor_->extent.layout_matters) [[likely]] return false;
-  return std::any_of(segment_.nodes().begin(), segment_.nodes().end(), [&](const StreamNode* node) {
-    return std::any_of(node->layout_matters.begin(), node->layout_matters.end(), unsure);
-  });
+  const auto matter = [this](const StreamNode* node) {
+    return std::any_of(node->layout_matters.begin(), node->layout_matters.end(), [this](uint32_t produced) { return !holds_now(produced); });
+  };
+  return std::any_of(segment_.nodes().begin(), segment_.nodes().end(), matter);
 }
 
 void ReplayCall::lose_pending() { settle({}); }

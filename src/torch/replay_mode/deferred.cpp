@@ -59,13 +59,13 @@ void Deferred::lose() {
 
 void Deferred::resolve() const {
   if (!call_ || !matches_policy(SizesStridesPolicy::CustomSizes)) return;
-  c10::SmallVector<int64_t, 8> sizes, strides;
-  int64_t offset = 0;
-  if (!call_->shape_of(*type_, sizes, strides, offset)) return end_segment();
+  KnownLayout layout;
+  bool exact = false;
+  if (!call_->shape_of(*type_, layout, exact)) return end_segment();
   auto* self = const_cast<Deferred*>(this);
   self->set_custom_sizes_strides(SizesStridesPolicy::Default);
-  self->set_sizes_and_strides(sizes, strides, offset);
-  if (!type_->holds_for(sizes)) self->set_custom_sizes_strides(SizesStridesPolicy::CustomStrides);
+  self->set_sizes_and_strides(layout.sizes, layout.strides, layout.offset);
+  if (!exact) self->set_custom_sizes_strides(SizesStridesPolicy::CustomStrides);
 }
 
 void Deferred::resolve_layout() const {

@@ -20,6 +20,11 @@ constexpr std::array<std::string_view, 33> kNew = {
     "all", "var", "std", "linalg_vector_norm", "norm", "logsumexp", "softmax", "_softmax", "log_softmax", "_log_softmax", "layer_norm",
     "native_layer_norm", "embedding", "index_select", "gather", "contiguous", "reshape", "reshape_as", "flatten"};
 
+// By one TensorIterator, over their operands in this order.
+constexpr std::array<std::string_view, 31> kIterated = {
+    "add", "sub", "mul", "div", "neg", "abs", "exp", "log", "sqrt", "rsqrt", "reciprocal", "sin", "cos", "tanh", "erf", "floor", "ceil", "sign",
+    "square", "relu", "sigmoid", "silu", "gelu", "maximum", "minimum", "addcmul", "addcdiv", "expm1", "log1p", "exp2", "log2"};
+
 constexpr std::array<std::string_view, 7> kReshapes = {"view", "view_as", "_unsafe_view", "reshape", "reshape_as", "flatten", "unflatten"};
 
 bool has(std::span<const Instr> made, Op op) {
@@ -47,7 +52,8 @@ LayoutHolds layout_of_view(const OpPlan& plan, std::span<const Instr> made, cons
 }
 
 LayoutHolds layout_of_new(const OpPlan& plan, std::span<const Instr> made, const OperandLayouts& operands, bool natural, int rank) {
-  if (is_call(made)) return ignores_layouts(plan) ? LayoutHolds::elements : std::min(operands.least, LayoutHolds::elements);
+  if (ignores_layouts(plan)) return LayoutHolds::elements;
+  if (is_call(made)) return std::min(operands.least, LayoutHolds::elements);
   if (!natural) return LayoutHolds::addressed;
   // A matrix times matrices is computed the other way round, and its result is contiguous already or copied.
   if (plan.base == "matmul" && rank > 2 && operands.first_rank <= 2) return LayoutHolds::addressed;
@@ -56,6 +62,26 @@ LayoutHolds layout_of_new(const OpPlan& plan, std::span<const Instr> made, const
   // Operands that are broadcast or indexed have their axes sorted, which the size 0 upsets.
   const bool sorted = plan.base == "index" || (plan.pointwise && !operands.alike);
   return sorted && rank > 1 ? std::min(operands.least, LayoutHolds::elements) : operands.least;
+}
+
+LayoutRule rule_of_view(const OpPlan& plan, std::span<const Instr> made) {
+  LayoutRule rule;
+  if (made.size() != 1) return rule;
+  switch (made[0].op) {
+    case Op::permute: rule.kind = LayoutRule::Kind::permuted, rule.axes = made[0].attrs.axes; break;
+    case Op::unsqueeze: rule.kind = LayoutRule::Kind::unsqueezed, rule.axes = {made[0].attrs.axis}; break;
+    case Op::expand: rule.kind = LayoutRule::Kind::expanded; break;
+    case Op::reshape: rule.kind = is_among(kReshapes, plan.base) ? LayoutRule::Kind::reshaped : LayoutRule::Kind::none; break;
+    default: break;
+  }
+  return rule;
+}
+
+LayoutRule rule_of_new(const OpPlan& plan, const OperandLayouts& operands, bool natural) {
+  LayoutRule rule;
+  if (is_among(kIterated, plan.base) && operands.one_dtype) rule.kind = LayoutRule::Kind::sorted;
+  if (plan.base == "cat" && natural) rule.kind = LayoutRule::Kind::joined;
+  return rule;
 }
 
 }  // namespace escapement

@@ -332,6 +332,7 @@ OperandLayouts SegmentRecorder::operands_of(const StreamNode& node, const Tensor
     if (pattern.kind == Kind::produced) out.least = std::min(out.least, laid_[pattern.index].holds);
     out.natural = out.natural && is_natural(recorder_.dims(), type);
     if (out.first_rank < 0) out.first_rank = type.rank();
+    out.one_dtype = out.one_dtype && (type.dtype == result.dtype || type.rank() == 0);
     out.alike = out.alike && std::equal(type.sizes.begin(), type.sizes.end(), result.sizes.begin(), result.sizes.end(), same);
   };
   for (size_t i = 0; i < node.arguments.size(); ++i) {
@@ -349,7 +350,27 @@ void SegmentRecorder::describe_layout(const StreamNode& node, const OpPlan& plan
   out.natural = is_natural(recorder_.dims(), type);
   out.holds = out.view_of < 0 ? layout_of_new(plan, made(), operands, out.natural, type.rank())
                               : layout_of_view(plan, made(), operands, out.natural);
+  out.number = static_cast<uint32_t>(laid_.size());
   laid_.push_back({out.holds, out.view_of >= 0});
+  if (out.holds == LayoutHolds::always || out.by_eager || node.results.size() != 1) return;
+  out.rule = out.view_of < 0 ? rule_of_new(plan, operands, out.natural) : rule_of_view(plan, made());
+  if (out.rule.kind != LayoutRule::Kind::none) note_operands(node, out);
+}
+
+void SegmentRecorder::note_operands(const StreamNode& node, Produced& out) const {
+  using Operand = LayoutRule::Operand;
+  const auto visit = [&](const Pattern& pattern, const at::Tensor& tensor) {
+    if (!tensor.defined()) return;
+    Operand operand{Operand::Kind::number, pattern.index};
+    if (pattern.kind == Kind::produced) operand.kind = Operand::Kind::produced;
+    if (pattern.kind == Kind::known || pattern.kind == Kind::fresh) operand.kind = Operand::Kind::external;
+    out.rule.operands.push_back(operand);
+  };
+  for (size_t i = 0; i < node.arguments.size(); ++i) {
+    if (out.view_of >= 0 && static_cast<size_t>(out.view_of) != i) continue;
+    if (is_operand_number(node.arguments[i], node.op.schema().arguments()[i].name())) out.rule.operands.push_back({});
+    else each_operand(node.arguments[i], arguments_[i], visit);
+  }
 }
 
 // A write refuses some ways for its operands to overlap, and a library call may look at anything.

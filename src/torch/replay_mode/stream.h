@@ -95,11 +95,24 @@ enum class LayoutHolds : uint8_t {
   always,
 };
 
+// How eager comes to strides that the expressions do not tell (eager_layouts.h).
+struct LayoutRule {
+  enum class Kind : uint8_t { none, sorted, joined, reshaped, permuted, unsqueezed, expanded } kind = Kind::none;
+  struct Operand {
+    enum class Kind : uint8_t { produced, external, number } kind = Kind::number;
+    uint32_t index = 0;
+  };
+  std::vector<Operand> operands;
+  std::vector<int32_t> axes;            // permuted: the operand's; unsqueezed: the new one
+};
+
 // A tensor that a stream produces, before it has memory.
 struct Produced {
   c10::DispatchKeySet keys;
   caffe2::TypeMeta dtype;
+  uint32_t number = 0;                  // among those of its segment
   LayoutHolds holds = LayoutHolds::addressed;
+  LayoutRule rule;
   bool natural = false;                 // its strides are those of a new tensor of its sizes
   bool by_eager = false;                // made by an operator of ATen's, which lays it out
   std::vector<Formula> sizes, strides;

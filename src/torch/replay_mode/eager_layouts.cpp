@@ -1,0 +1,188 @@
+// See eager_layouts.h. The rules are ATen's of torch 2.13; tests/python/test_replay_layouts.py holds them against it.
+#include "torch/replay_mode/eager_layouts.h"
+
+#include <ATen/ExpandUtils.h>
+#include <ATen/TensorUtils.h>
+#include <c10/core/Contiguity.h>
+#include <c10/core/MemoryFormat.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace escapement {
+namespace {
+
+using Integers = c10::SmallVector<int64_t, 8>;
+using Layouts = c10::ArrayRef<const KnownLayout*>;
+using Kind = LayoutRule::Kind;
+
+template <class Is>
+bool all(Layouts layouts, const Is& is) {
+  return std::all_of(layouts.begin(), layouts.end(), [&](const KnownLayout* layout) { return is(*layout); });
+}
+
+bool has_elements(const KnownLayout& layout) { return std::find(layout.sizes.begin(), layout.sizes.end(), 0) == layout.sizes.end(); }
+
+Integers natural_strides(c10::IntArrayRef sizes) {
+  Integers strides(sizes.size());
+  int64_t next = 1;
+  for (size_t axis = sizes.size(); axis-- > 0;) {
+    strides[axis] = next;
+    if (sizes[axis] > 1) next *= sizes[axis];
+  }
+  return strides;
+}
+
+bool is_contiguous(const KnownLayout& layout) {
+  int64_t expected = 1;
+  for (size_t axis = layout.sizes.size(); axis-- > 0;) {
+    if (layout.sizes[axis] != 1 && layout.strides[axis] != expected) return false;
+    expected *= layout.sizes[axis];
+  }
+  return true;
+}
+bool is_channels_last(const KnownLayout& layout) { return c10::_compute_channels_last_contiguous_2d<int64_t>(layout.sizes, layout.strides); }
+bool is_dense(const KnownLayout& layout) { return c10::_compute_non_overlapping_and_dense<int64_t>(layout.sizes, layout.strides); }
+
+// TensorIterator sorts the axes of a common shape by the operands' strides.
+class Sorting {
+ public:
+  Sorting(Layouts operands, c10::IntArrayRef shape) : shape_(shape) {
+    for (const KnownLayout* operand : operands) strides_.push_back(spread(*operand));
+  }
+
+  Integers strides() const {
+    const size_t rank = shape_.size();
+    c10::SmallVector<size_t, 8> inner_first(rank);
+    std::iota(inner_first.rbegin(), inner_first.rend(), size_t{0});
+    for (size_t i = 1; i < rank; ++i) insert(inner_first, i);
+    Integers out(rank);
+    int64_t next = 1;
+    for (const size_t axis : inner_first) out[axis] = next, next *= shape_[axis];
+    return out;
+  }
+
+ private:
+  // Over the common shape; 0 where it is broadcast.
+  Integers spread(const KnownLayout& operand) const {
+    Integers out(shape_.size(), 0);
+    const size_t missing = shape_.size() - operand.sizes.size();
+    for (size_t axis = 0; axis < operand.sizes.size(); ++axis)
+      if (operand.sizes[axis] != 1 || shape_[missing + axis] == 1) out[missing + axis] = operand.strides[axis];
+    return out;
+  }
+
+  void insert(c10::SmallVector<size_t, 8>& order, size_t moving) const {
+    for (size_t i = moving; i-- > 0;) {
+      const int way = compare(order[i], order[moving]);
+      if (way < 0) return;
+      if (way > 0) std::swap(order[i], order[moving]), moving = i;
+    }
+  }
+
+  // Above 0: `a` is the outer one; 0: nothing tells them apart.
+  int compare(size_t a, size_t b) const {
+    for (const Integers& strides : strides_) {
+      if (strides[a] == 0 || strides[b] == 0) continue;
+      if (strides[a] != strides[b]) return strides[a] < strides[b] ? -1 : 1;
+      if (shape_[a] > shape_[b]) return 1;
+    }
+    return 0;
+  }
+
+  const c10::IntArrayRef shape_;
+  c10::SmallVector<Integers, 4> strides_;
+};
+
+// It sorts nothing where all operands have the result's sizes and one of three layouts.
+Integers iterated(Layouts operands, c10::IntArrayRef shape) {
+  if (all(operands, [&](const KnownLayout& layout) { return c10::IntArrayRef(layout.sizes) == shape; })) {
+    if (all(operands, is_contiguous)) return natural_strides(shape);
+    if (all(operands, is_channels_last)) {
+      const auto strides = c10::get_channels_last_strides_2d(shape);
+      return Integers(strides.begin(), strides.end());
+    }
+    const auto same = [&](const KnownLayout& layout) { return layout.strides == operands[0]->strides; };
+    if (all(operands, is_dense) && all(operands, same)) return operands[0]->strides;
+  }
+  return Sorting(operands, shape).strides();
+}
+
+// New memory, in the layout that all operands suggest.
+bool joined(Layouts operands, KnownLayout& out) {
+  const auto other = [](const KnownLayout& layout) {
+    return c10::is_channels_last_strides_2d(layout.sizes, layout.strides) || c10::is_channels_last_strides_3d(layout.sizes, layout.strides);
+  };
+  if (std::any_of(operands.begin(), operands.end(), [&](const KnownLayout* layout) { return other(*layout); })) return false;
+  return out.strides = natural_strides(out.sizes), true;
+}
+
+bool reshaped(const KnownLayout& operand, KnownLayout& out) {
+  const auto strides = at::detail::computeStride(operand.sizes, operand.strides, c10::IntArrayRef(out.sizes));
+  if (!strides) return false;
+  out.strides.assign(strides->begin(), strides->end());
+  return true;
+}
+
+void permuted(const KnownLayout& operand, const std::vector<int32_t>& axes, KnownLayout& out) {
+  for (const int32_t axis : axes) out.strides.push_back(operand.strides[static_cast<size_t>(axis)]);
+}
+
+void unsqueezed(const KnownLayout& operand, size_t axis, KnownLayout& out) {
+  const bool last = axis == operand.sizes.size();
+  out.strides = operand.strides;
+  out.strides.insert(out.strides.begin() + axis, last ? 1 : operand.sizes[axis] * operand.strides[axis]);
+}
+
+void expanded(const KnownLayout& operand, KnownLayout& out) {
+  const auto found = at::inferExpandGeometry_dimvector(operand.sizes, operand.strides, out.sizes);
+  out.strides.assign(found.strides.begin(), found.strides.end());
+}
+
+bool follow(const LayoutRule& rule, Layouts operands, KnownLayout& out) {
+  if (rule.kind != Kind::sorted && rule.kind != Kind::joined) out.offset = operands[0]->offset;
+  switch (rule.kind) {
+    case Kind::sorted: return out.strides = iterated(operands, out.sizes), true;
+    case Kind::joined: return joined(operands, out);
+    case Kind::reshaped: return reshaped(*operands[0], out);
+    case Kind::permuted: return permuted(*operands[0], rule.axes, out), true;
+    case Kind::unsqueezed: return unsqueezed(*operands[0], static_cast<size_t>(rule.axes[0]), out), true;
+    case Kind::expanded: return expanded(*operands[0], out), true;
+    case Kind::none: break;
+  }
+  return false;
+}
+
+}  // namespace
+
+const KnownLayout* EagerLayouts::of(uint32_t produced) {
+  if (entries_.empty()) entries_.resize(pending_.size());
+  Entry& entry = entries_[produced];
+  if (!std::exchange(entry.asked, true)) entry.known = find(pending_[produced].type(), entry.layout);
+  return entry.known ? &entry.layout : nullptr;
+}
+
+bool EagerLayouts::find(const Produced& type, KnownLayout& out) {
+  if (!type.evaluate(segment_.table(), out.sizes)) return false;
+  if (type.holds_for(out.sizes)) return type.evaluate_layout(segment_.table(), out.sizes, out.strides, out.offset);
+  Operands operands;
+  return has_elements(out) && operands_of(type.rule, operands) && follow(type.rule, operands, out);
+}
+
+bool EagerLayouts::operands_of(const LayoutRule& rule, Operands& out) {
+  for (const LayoutRule::Operand& operand : rule.operands) {
+    if (operand.kind == LayoutRule::Operand::Kind::produced) {
+      out.push_back(of(operand.index));
+    } else {
+      KnownLayout& layout = *outside_.emplace_back(std::make_unique<KnownLayout>());
+      out.push_back(&layout);
+      if (operand.kind == LayoutRule::Operand::Kind::number) continue;
+      const c10::TensorImpl& impl = *segment_.externals()[operand.index].unsafeGetTensorImpl();
+      layout = {{impl.sizes().begin(), impl.sizes().end()}, {impl.strides().begin(), impl.strides().end()}, impl.storage_offset()};
+    }
+    if (out.back() == nullptr) return false;
+  }
+  return !out.empty();
+}
+
+}  // namespace escapement
