@@ -50,25 +50,25 @@ class Attempt:
         self._versions = None if tensors is None else versions(tensors)
         with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(KEY)):
             self._random = torch.default_generator.get_state()
-        self._world, self._written = core().World(), False
+        self._world, self._written = core().World(), True
 
     def note_end(self):
-        """While the recording is not over: what was written under another name, as of another dtype, moves no count of the tensor."""
+        """While the recording is not over."""
         self._written = core().has_written()
 
     def wants_gradients(self):
         return self._tensors is None or any(tensor.requires_grad for tensor in self._tensors)
 
     def repeatable(self):
-        return not self._written and self._versions is not None and versions(self._tensors) == self._versions and not self._world.changed()
+        return not self._written and self._tensors is not None and versions(self._tensors) == self._versions and not self._world.changed()
 
     def restore(self):
         torch.default_generator.set_state(self._random)
 
 
 def versions(tensors):
-    """Counts of writes; None where a tensor has no such count."""
-    return None if any(t.is_inference() for t in tensors) else [t._version for t in tensors]
+    """Counts of writes, of those that have one: what compiled code inside the program wrote, the recording did not see."""
+    return [t._version for t in tensors if not t.is_inference()]
 
 
 class Entry:
@@ -85,6 +85,7 @@ class Entry:
         self.region = core().Region(weakly(self), specs or input_specs(leaves), options, name, False)
         for generator in (*generators_in(structure), *table.watch.generators):
             self.region.know_generator(generator)
+        self.region.host_may_ask()
         self.region.replay_after_budget()   # sound, since the function itself then runs at every call
         self._locator = FrameLocator(Entry._run.__code__)
         self.region.set_locator(self._locator)
@@ -115,7 +116,7 @@ class Entry:
             RECORDING.add(thread)
             self._locator.saw_gradients = False
             outputs = self._run(leaves)
-            self._refuse_tape(leaves, attempt)
+            self._refuse_tape(attempt)
         except Exception:
             attempt.note_end()
             self._failures[thread] = attempt
@@ -125,11 +126,11 @@ class Entry:
         self._judge(same_state(before[0], watch.state()) and before[1] == host_state())
         return outputs
 
-    def _refuse_tape(self, leaves, attempt):
-        """Wrappers carry no tape: an input that was made to require gradients, or a region with gradients inside no_grad."""
-        asked = any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in leaves)
+    def _refuse_tape(self, attempt):
+        """Wrappers carry no tape: a region with gradients inside no_grad. (Of an argument that was made to require them the core knows.)"""
+        attempt.note_end()
         switched = self._locator.saw_gradients and not torch.is_grad_enabled()
-        if asked or switched and (attempt.wants_gradients() or attempt.repeatable()):
+        if switched and (attempt.wants_gradients() or attempt.repeatable()):
             raise NeedsTape("the function switches gradients on")
 
     def _run(self, leaves):

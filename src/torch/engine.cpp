@@ -65,11 +65,7 @@ bool is_recording() { return current_tape() != nullptr; }
 
 bool has_written() {
   const Tape* const tape = current_tape();
-  if (tape == nullptr) return false;
-  const Trace& trace = tape->recording.trace;
-  return std::any_of(trace.inputs.begin(), trace.inputs.end(), [&](const Input& input) {
-    return input.kind == Input::Kind::tensor && is_written(trace, trace.type(input.value).storage);
-  });
+  return tape != nullptr && tape->written.any();
 }
 
 void reset_engine() { reset_counters(); }

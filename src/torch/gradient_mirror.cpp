@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "torch/asked_kinds.h"
+#include "torch/each_tensor.h"
 #include "torch/wrapper.h"
 
 namespace escapement {
@@ -34,28 +36,18 @@ class Mirror final : public autograd::AutogradMeta {
 
 void mirror(Tape& tape, Wrapper& wrapper) {
   const at::Tensor& real = wrapper.inner();
-  if (wrapper.requires_grad() && !real.requires_grad()) real.set_requires_grad(true);
+  const auto requested = requested_gradient(wrapper);
+  if (requested) real.set_requires_grad(*requested);
+  if (requested || real.requires_grad()) tape.refuse(Reason::gradient, "the program asks for gradients");
   if (!real.requires_grad()) return;
-  tape.refuse(Reason::gradient, "the program asks for gradients");
   wrapper.set_autograd_meta(std::make_unique<Mirror>(real));
-}
-
-template <class Visit>
-void each_tensor(const c10::IValue& value, const Visit& visit) {
-  if (value.isTensor()) return visit(value.toTensor());
-  if (value.isTensorList()) {
-    for (const at::Tensor& tensor : value.toTensorVector()) visit(tensor);
-  } else if (value.isOptionalTensorList()) {
-    for (const auto& tensor : value.toOptionalTensorVector())
-      if (tensor) visit(*tensor);
-  }
 }
 
 }  // namespace
 
 void mirror_gradients(Tape& tape, std::span<const c10::IValue> arguments) {
   for (const c10::IValue& argument : arguments) {
-    each_tensor(argument, [&](const at::Tensor& tensor) {
+    each_tensor_of(argument, [&](const at::Tensor& tensor) {
       if (Wrapper* const wrapper = Wrapper::of(tensor)) mirror(tape, *wrapper);
     });
   }
@@ -63,9 +55,9 @@ void mirror_gradients(Tape& tape, std::span<const c10::IValue> arguments) {
 
 void hand_over_requests(Tape& tape, std::span<const c10::IValue> values) {
   for (const c10::IValue& value : values) {
-    each_tensor(value, [&](const at::Tensor& tensor) {
+    each_tensor_of(value, [&](const at::Tensor& tensor) {
       Wrapper* const wrapper = Wrapper::of(tensor);
-      if (wrapper && wrapper->requires_grad()) mirror(tape, *wrapper);
+      if (wrapper && requested_gradient(*wrapper)) mirror(tape, *wrapper);
     });
   }
 }
@@ -73,7 +65,7 @@ void hand_over_requests(Tape& tape, std::span<const c10::IValue> values) {
 bool requires_gradient(std::span<const c10::IValue> results) {
   bool found = false;
   for (const c10::IValue& result : results) {
-    each_tensor(result, [&](const at::Tensor& tensor) { found = found || (tensor.defined() && tensor.requires_grad()); });
+    each_tensor_of(result, [&](const at::Tensor& tensor) { found = found || (tensor.defined() && tensor.requires_grad()); });
   }
   return found;
 }

@@ -211,6 +211,7 @@ std::unique_ptr<Row> JitCore::Impl::new_row(const Ambient& ambient, const Leaves
   row->shape.assign(leaves.shape().begin(), leaves.shape().end());
   row->region = std::make_unique<Region>(name, forward_of(*row), inputs_of(leaves), options);
   row->region->replay_after_budget(kVersions);
+  row->region->host_may_ask();
   if (replays) row->replay = std::make_unique<ReplayRegion>(name, forward_of(*row), options);
   row->region->set_late_errors_hook([binds = row->binds] { return !binds->load(); });
   CppLocations* const locations = &row->locations;

@@ -26,14 +26,30 @@ bool agree(const DimTable& dims, const std::vector<Dim>& claimed, c10::IntArrayR
   return true;
 }
 
+// What an out= argument was before decides nothing; where it keeps its sizes, they must be the result's at every call.
+std::vector<Dim> broadcast_sizes(OpCall& call) {
+  const auto& writes = call.plan.writes;
+  const bool out = call.plan.form == OpPlan::Form::out;
+  std::vector<Dim> sizes;
+  for (size_t i = 0; i < call.args.size(); ++i) {
+    const bool target = out && std::find(writes.begin(), writes.end(), i) != writes.end();
+    const ValueId v = call.args[i].isTensor() && !target ? call.value_at(static_cast<int>(i)) : ValueId();
+    if (v) sizes = call.build.broadcast(sizes, call.type(v).sizes, call.plan.target.c_str());
+  }
+  for (size_t i = 0; out && i < writes.size(); ++i) {
+    const ValueId target = call.value_at(static_cast<int>(writes[i]));
+    if (!target || !agree(call.table(), call.type(target).sizes, call.real_at(static_cast<int>(writes[i])).sizes())) continue;
+    for (size_t d = 0; d < sizes.size() && sizes.size() == call.type(target).sizes.size(); ++d)
+      call.tape.guard_relation(Guard::Kind::equal, sizes[d], call.type(target).sizes[d], true, "out= that has the result's sizes");
+  }
+  return sizes;
+}
+
 std::vector<std::vector<Dim>> rule_sizes(OpCall& call) {
   if (call.plan.sizes) return call.plan.sizes->rule(call);
   if (const Flow* flow = flow_of(call)) return flow_sizes(call, *flow);
   if (!call.plan.pointwise) return {};
-  std::vector<Dim> sizes;
-  for (const ValueId v : call.values)
-    if (v) sizes = call.build.broadcast(sizes, call.type(v).sizes, call.plan.target.c_str());
-  return {call.reals.size(), sizes};
+  return {call.reals.size(), broadcast_sizes(call)};
 }
 
 // A result whose sizes or strides no rule gives: born symbols, whose sources are set once the value exists.

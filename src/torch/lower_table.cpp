@@ -80,7 +80,7 @@ constexpr std::string_view kWhole[] = {
     "pixel_shuffle", "im2col", "trapezoid", "pdist", "nll_loss_nd", "cross_entropy_loss", "repeat", "tile", "hstack", "rms_norm",
     "group_norm", "argsort", "combinations", "tensordot", "kron", "inner", "chain_matmul", "linalg_multi_dot", "fft_fftshift",
     "_fused_rms_norm", "isclose", "block_diag", "cartesian_prod", "corrcoef", "cov", "nanmean", "bilinear",
-    "scaled_dot_product_attention", "diag", "diagflat", "take_along_dim", "vander", "nuclear_norm",
+    "scaled_dot_product_attention", "diag", "diagflat", "take_along_dim", "vander", "nuclear_norm", "fill_diagonal",
 };
 
 std::mutex learned_mutex;

@@ -34,7 +34,10 @@ Recorder::~Recorder() {
   state_->tape->closed = true;
 }
 
-void install_recorder() { install_fallback(); }
+void install_recorder() {
+  install_fallback();
+  install_kind_questions();
+}
 
 const TapePtr& Recorder::tape() const { return state_->tape; }
 
@@ -89,7 +92,9 @@ at::Tensor Recorder::tensor(const at::Tensor& real, std::vector<Dim> sizes, std:
                       ", not " + tape.dims().to_string(sizes[d]));
   }
   const ValueId value = tape.add_input(real, std::move(sizes), name, parameter);
-  return Wrapper::make(real, state_->tape, value);
+  const at::Tensor wrapper = Wrapper::make(real, state_->tape, value);
+  watch_kind(*Wrapper::of(wrapper));
+  return wrapper;
 }
 
 at::Tensor Recorder::tensor(const at::Tensor& real, std::string name) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "support/size_spec.h"
+#include "torch/asked_kinds.h"
 #include "torch/world.h"
 #include "trace/trace.h"
 
@@ -34,6 +35,7 @@ struct Recording {
   Ground ground;                            // the world it was made in (world.h)
   std::optional<bool> inference;            // the program itself switches inference mode: its results are made with it on, or off
   std::vector<at::Generator> unknown_generators;  // refused because of these; a recording that knows them may do better
+  std::vector<ArgumentKind> kinds;          // of arguments that the program asked about; it is for such arguments only
   std::vector<std::string> specialised;     // "s0 == 128: exact value read at model.py:7": one line per pinned value
 };
 

@@ -16,6 +16,7 @@
 
 #include "kernels/axes.h"
 #include "support/error.h"
+#include "torch/each_tensor.h"
 #include "torch/gradient_mirror.h"
 #include "torch/lower.h"
 #include "torch/overlap.h"
@@ -38,8 +39,13 @@ std::atomic<MaterialiseHook> materialise_hook{nullptr};
 // The arguments become real tensors and numbers; the op runs unseen.
 void run_real(const c10::OperatorHandle& op, Stack& stack, size_t arguments) {
   for (size_t i = stack.size() - arguments; i < stack.size(); ++i) stack[i] = concrete(stack[i]);
+  Tape* const tape = current_tape();
   const c10::impl::ExcludeDispatchKeyGuard unseen(kRecorderKey);
+  if (tape == nullptr) return op.callBoxed(stack);
+  const OpPlan& plan = plan_of(op);
+  const WrittenMemory::Given given = tape->written.before(plan, std::span(stack).last(arguments));
   op.callBoxed(stack);
+  tape->written.after(plan, given, std::span(stack).last(plan.schema->returns().size()));
 }
 
 bool autocast_applies(const OpPlan& plan) {
@@ -417,7 +423,20 @@ class OneOp {
     if (const auto arg = argument_index(real); arg && (call_.results.empty() || call_.results[result] == call_.value_at(static_cast<int>(*arg))))
       return args_[*arg].toTensor();
     if (result >= call_.results.size()) return real;
-    return Wrapper::make(real, tape_.shared_from_this(), call_.results[result]);
+    const at::Tensor made = Wrapper::make(real, tape_.shared_from_this(), call_.results[result]);
+    if (real.is_view()) note_view(*Wrapper::of(made), real._base());
+    return made;
+  }
+
+  // The tensor of the program that the view is of: an argument of the operator, or what that is a view of.
+  void note_view(Wrapper& view, const at::TensorBase& real) {
+    watch_kind(view);
+    for (const c10::IValue& argument : args_) {
+      const Wrapper* const given = argument.isTensor() ? Wrapper::of(argument.toTensor()) : nullptr;
+      if (!given) continue;
+      const Wrapper* const base = given->inner().is_same(real) ? given : Wrapper::of(given->base());
+      if (base && base->inner().is_same(real)) return view.set_base(base == given ? argument.toTensor() : given->base());
+    }
   }
 
   Tape& tape_;
@@ -601,21 +620,35 @@ ValueId made_contiguous(const OpPlan& plan, const Stack& stack, size_t arguments
   return w ? w->value() : ValueId();
 }
 
+void answer(Tape* tape, const c10::OperatorHandle& op, Stack& stack, size_t arguments) {
+  if (tape && gradients_are_wanted()) mirror_gradients(*tape, std::span(stack).last(arguments));
+  if (!tape || !tape->live()) return run_real(op, stack, arguments);
+  if (tape->lent.any()) tape->lent.take_in(*tape);
+  OpPlan& plan = plan_of(op);
+  tape->end_question(made_contiguous(plan, stack, arguments));
+  if (!tape->live() || plan.pass) return run_real(op, stack, arguments);
+  if (autocast_applies(plan)) return run_autocast(op, stack);
+  if (special(*tape, plan, op, stack)) return;
+  if (plan.decompose) return decompose(*tape, plan, op, stack);
+  record_one(*tape, plan, op, stack);
+}
+
+// Where nothing is recorded any more the program gets real tensors, and their addresses when it likes.
+void hand_out(Tape& tape, std::span<const c10::IValue> results) {
+  for (const c10::IValue& result : results) {
+    each_tensor_of(result, [&](const at::Tensor& real) {
+      if (real.defined() && !Wrapper::of(real)) tape.written.lend(real);
+    });
+  }
+}
+
 void on_op(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   if (t_listener != nullptr) return t_listener->on_op(op, *stack);
   const size_t arguments = op.schema().arguments().size();
   materialise(*stack, arguments);
-  Tape* tape = tape_for(*stack, arguments);
-  if (tape && gradients_are_wanted()) mirror_gradients(*tape, std::span(*stack).last(arguments));
-  if (!tape || !tape->live()) return run_real(op, *stack, arguments);
-  if (tape->lent.any()) tape->lent.take_in(*tape);
-  OpPlan& plan = plan_of(op);
-  tape->end_question(made_contiguous(plan, *stack, arguments));
-  if (!tape->live() || plan.pass) return run_real(op, *stack, arguments);
-  if (autocast_applies(plan)) return run_autocast(op, *stack);
-  if (special(*tape, plan, op, *stack)) return;
-  if (plan.decompose) return decompose(*tape, plan, op, *stack);
-  record_one(*tape, plan, op, *stack);
+  Tape* const tape = tape_for(*stack, arguments);
+  answer(tape, op, *stack, arguments);
+  if (tape && !tape->live()) hand_out(*tape, std::span(*stack).last(op.schema().returns().size()));
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <bit>
 #include <utility>
 
+#include <c10/core/InferenceMode.h>
+
 #include "support/error.h"
 #include "torch/program_metadata.h"
 #include "torch/symnode.h"
@@ -135,6 +137,12 @@ ValueId Tape::own_literal(const at::Tensor& copy) {
 void Tape::judge_captures(std::span<const c10::IValue> outputs) {
   constexpr long kHolders = 2;   // recording.captured and inputs_
   if (auto found = captures_.refusal(recording, outputs, kHolders)) refuse(found->why, std::move(found->detail));
+}
+
+const at::Tensor& Tape::given(ValueId input) const {
+  const auto found = std::find(input_values_.begin(), input_values_.end(), input);
+  ESCAPEMENT_CHECK(found != input_values_.end(), "a value that is no input");
+  return inputs_[static_cast<size_t>(found - input_values_.begin())];
 }
 
 bool Tape::is_given(const at::Tensor& real) const {
@@ -409,7 +417,10 @@ void Tape::forbid_identity(Identity& noted) {
   if (!live() || std::exchange(noted.decided, true)) return;
   const Dim elements = dims().product(trace().type(noted.source).sizes);
   constexpr const char* kWhat = "an output that is the argument itself where that is empty";
-  if (dims().hint(elements) == std::optional<int64_t>(0)) return refuse(Reason::recorder_refused, kWhat);
+  if (dims().hint(elements) == std::optional<int64_t>(0)) {
+    guard_relation(Guard::Kind::equal, elements, dims().constant(0), true, kWhat);   // so that another call has a recording of its own
+    return refuse(Reason::recorder_refused, kWhat);
+  }
   guard_relation(Guard::Kind::less, dims().constant(0), elements, true, kWhat);
 }
 
@@ -438,8 +449,17 @@ void Tape::note_outputs() {
 
 void Tape::note_identities() {
   const auto is_output = [&](ValueId v) { return std::any_of(trace().outputs.begin(), trace().outputs.end(), [&](const Output& o) { return o.value == v; }); };
-  for (Identity& noted : may_be_same_)
-    if (is_output(noted.copy) && (input_of(noted.source) || is_output(noted.source))) forbid_identity(noted);
+  // In inference mode a copy is made there, and an argument, or a view of one, was not.
+  const bool inference = c10::InferenceMode::is_enabled();
+  const auto is_seen = [&](ValueId v) {
+    return std::any_of(trace().outputs.begin(), trace().outputs.end(),
+                       [&](const Output& o) { return o.value && trace().type(o.value).storage == trace().type(v).storage; });
+  };
+  const auto is_given = [&](ValueId v) { return !trace()[trace().type(v).root].definition; };
+  for (Identity& noted : may_be_same_) {
+    const bool itself = is_output(noted.copy) && (input_of(noted.source) || is_output(noted.source));
+    if (itself || (inference && is_given(noted.source) && is_seen(noted.copy))) forbid_identity(noted);
+  }
 }
 
 // The trace holds where no memory is shared, and there alone.

@@ -21,6 +21,7 @@
 #include "torch/lent_memory.h"
 #include "torch/recorder.h"
 #include "torch/symnode_hooks.h"
+#include "torch/written_memory.h"
 #include "trace/builder.h"
 
 namespace escapement {
@@ -57,6 +58,8 @@ struct Tape : std::enable_shared_from_this<Tape> {
   ValueId own_literal(const at::Tensor& copy);   // a captured input that is the recording's own
   void judge_captures(std::span<const c10::IValue> outputs);   // once nothing is left of the program but these
   LentMemory lent;
+  WrittenMemory written;
+  const at::Tensor& given(ValueId input) const;   // the real tensor of an input
   bool is_given(const at::Tensor& real) const;  // the very tensor of an argument, or one from outside
   // Adds `real` as an input row; empty `sizes` means constants.
   ValueId add_input(const at::Tensor& real, std::vector<Dim> sizes, const std::string& name, bool parameter);

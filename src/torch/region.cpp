@@ -82,6 +82,15 @@ bool wants_tape(std::span<const at::Tensor> tensors) {
   return any_wants_tape(tensors, [](const at::Tensor& tensor) { return &tensor; });
 }
 
+// Nobody notices whether a program asks for it.
+void note_inference(Recording& recording, const Region::Values& arguments) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (!arguments[i].isTensor()) continue;
+    using Question = ArgumentKind::Question;
+    recording.kinds.push_back({static_cast<uint32_t>(i), Question::inference, ArgumentKind::is(Question::inference, arguments[i].toTensor())});
+  }
+}
+
 // Turns SizeSpecs into Dims of one recording. A symbol is made when it is first met, with the value seen there as its hint.
 class SymbolBinder {
  public:
@@ -276,6 +285,10 @@ bool Region::pinned_hold(const Pinned& pinned, std::span<const Argument> argumen
   return std::all_of(pinned.begin(), pinned.end(), [&](const auto& p) { return same_number(p.second, arguments[p.first]); });
 }
 
+bool Region::kinds_hold(std::span<const ArgumentKind> kinds, std::span<const Argument> arguments) {
+  return std::all_of(kinds.begin(), kinds.end(), [&](const ArgumentKind& kind) { return kind.holds(*arguments[kind.input].tensor); });
+}
+
 void Region::refuse(const Values& arguments) const {
   count(Reason::serve_only);
   const Versions* const versions = versions_.load(std::memory_order_acquire);
@@ -287,6 +300,7 @@ Region::Found Region::run_version(std::span<const Argument> arguments, Values& o
   const Ground ground = Ground::now();
   for (const auto& version : *versions) {
     if (version->ground != ground || !version->program.fits(arguments) || !pinned_hold(version->pinned, arguments)) continue;
+    if (!kinds_hold(version->kinds, arguments)) continue;
     if (wants_tape(version->program.captured())) return Found::gradient;
     const Program::Outcome outcome = version->program.run(arguments, outputs, offers);
     if (outcome == Program::Outcome::done) {
@@ -333,6 +347,10 @@ std::string Region::why_missed(const Version& version, const Values& arguments) 
   const ArgumentList list(arguments);
   const Miss miss = version.program.explain_miss(list.span());
   if (miss) return describe(miss);
+  for (const ArgumentKind& kind : version.kinds) {
+    if (kind.holds(*list.span()[kind.input].tensor)) continue;
+    return version.program.compiled()->plan.trace.inputs[kind.input].name + ": expected that it " + kind.text() + ", seen otherwise";
+  }
   if (pinned_hold(version.pinned, list.span())) return describe_inner_miss(version.program.compiled()->plan.trace);
   return "the call: expected the numbers and truth values seen when recorded, seen others";
 }
@@ -425,6 +443,7 @@ void Region::keep(Recording recording, const std::string& form, const Values& ar
   if (!recording.refused && accept_) recording.refused = accept_(recording.captured);
   note_effects(recording);
   if (recording.refused) return note_refusal(form, recording);
+  if (host_may_ask_) note_inference(recording, arguments);
   Pinned pinned = pinned_values(arguments);
   if (options_.compile == "background") start_build(std::move(recording), std::move(pinned), milliseconds, std::move(turn));
   else build(std::move(recording), std::move(pinned), milliseconds);
@@ -524,11 +543,12 @@ std::shared_ptr<const Region::Version> Region::make_version(Recording recording,
   if (late_errors_ && !late_errors_() && errors_follow_effects(compiled->plan))
     throw InternalError("an operator may refuse behind what the caller can see, and variables are bound anew", Reason::recorder_refused);
   const Ground ground = recording.ground;
+  const std::vector<ArgumentKind> kinds = recording.kinds;
   const size_t ops = recording.ops, kernels = compiled->plan.kernels.size();
   std::shared_ptr<const Trace> generic;
   if (keep_traces_) generic = std::make_shared<const Trace>(std::move(recording.trace));
   std::shared_ptr<const Version> version(new Version{Program(std::move(compiled), std::move(recording), program_options()),
-                                                     record_milliseconds, ops, std::move(pinned), ground, std::move(generic), {}});
+                                                     record_milliseconds, ops, std::move(pinned), kinds, ground, std::move(generic), {}});
   tell(Event::Kind::compiled, milliseconds, std::to_string(kernels) + " kernels");
   return version;
 }

@@ -65,6 +65,8 @@ class ESCAPEMENT_API Region : public Body {
   // Asked after each recording: may a version end with an error behind something that its caller can see? The program may do there what no
   // version knows of.
   void set_late_errors_hook(std::function<bool()> allowed) { late_errors_ = std::move(allowed); }
+  // The program is host code, which may ask for what nobody notices (asked_kinds.h). Before the first call.
+  void host_may_ask() { host_may_ask_ = true; }
   // A random generator that the program may draw from, besides torch's own. Others are got to know by a recording that is refused.
   void know(const at::Generator& generator);
   void call(const Values& arguments, Values& outputs) override { answer(arguments, outputs); }
@@ -158,6 +160,7 @@ class ESCAPEMENT_API Region : public Body {
   static Pinned pinned_values(const Values& arguments);
   static void compile_guards(const Versions& versions, const Version& hot);
   static std::string why_missed(const Version& version, const Values& arguments);
+  static bool kinds_hold(std::span<const ArgumentKind> kinds, std::span<const Argument> arguments);
   static bool pinned_hold(const Pinned& pinned, std::span<const Argument> arguments);
   void note_refusal(const std::string& form, const Recording& recording);
   void publish(std::shared_ptr<const Version> version);
@@ -174,7 +177,7 @@ class ESCAPEMENT_API Region : public Body {
   Accept accept_;
   std::function<bool()> late_errors_;
   std::function<void(const Event&)> listener_;
-  bool keep_traces_ = false;
+  bool keep_traces_ = false, host_may_ask_ = false;
   std::atomic<OnMiss> on_miss_{OnMiss::record};
 
   mutable std::mutex mutex_;

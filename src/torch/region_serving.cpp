@@ -11,7 +11,7 @@ std::vector<Region::Kept> Region::kept() const {
   const Versions* const versions = versions_.load(std::memory_order_acquire);
   std::vector<Kept> found;
   for (const auto& version : *versions) {
-    if (!version->generic || !version->pinned.empty() || !version->program.host_objects().empty() || version->program.inference()) continue;
+    if (!version->generic || !version->pinned.empty() || !version->kinds.empty() || !version->program.host_objects().empty() || version->program.inference()) continue;
     const auto captured = version->program.captured();
     found.push_back({version->generic, version->program.compiled(), {captured.begin(), captured.end()}});
   }
@@ -38,6 +38,7 @@ void Region::take_over(const Region& other, const std::function<at::Tensor(const
                     old->record_milliseconds,
                     old->ops,
                     old->pinned,
+                    old->kinds,
                     old->ground,
                     old->generic,
                     {}});
@@ -70,7 +71,8 @@ Region::Fit Region::fit(const Values& arguments) const {
   const ArgumentList list(arguments);
   const Ground ground = Ground::now();
   for (const auto& version : *versions) {
-    if (version->ground == ground && version->program.fits(list.span()) && pinned_hold(version->pinned, list.span()))
+    if (version->ground == ground && version->program.fits(list.span()) && pinned_hold(version->pinned, list.span()) &&
+        kinds_hold(version->kinds, list.span()))
       return {true, "", version->program.measure(list.span())};
   }
   return {false, versions->empty() ? "nothing has been recorded" : why_missed(*versions->back(), arguments), {}};

@@ -18,6 +18,7 @@ struct Region::Version {
   double record_milliseconds;
   size_t ops;
   Pinned pinned;
+  std::vector<ArgumentKind> kinds;       // what the arguments must be
   Ground ground;                         // recorded in such a world: under another flag the program might go another way
   std::shared_ptr<const Trace> generic;  // null unless traces are kept
   mutable std::atomic<int64_t> hits{0};

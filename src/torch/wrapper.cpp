@@ -15,6 +15,10 @@ Wrapper::Wrapper(at::Tensor inner, TapePtr tape, ValueId value)
     : c10::TensorImpl(inner.key_set().add(kRecorderKey), inner.dtype(), inner.device()),
       inner_(std::move(inner)), tape_(std::move(tape)), value_(value) {
   set_custom_sizes_strides(SizesStridesPolicy::CustomSizes);
+  // Torch has looked at the mode that is on now; whether it was made in inference mode the tensor knows.
+  key_set_ = inner_.key_set().add(kRecorderKey);
+  if (is_inference()) set_version_counter(c10::VariableVersion());
+  else if (!version_counter().enabled()) set_version_counter(c10::VariableVersion(0));
 }
 
 Wrapper* Wrapper::of(const c10::TensorImpl* impl) {
@@ -138,6 +142,7 @@ int64_t Wrapper::storage_offset_custom() const {
 
 void Wrapper::expose_storage(const char* what) const {
   if (symbolic() && !lends_memory()) tape_->refuse(Reason::storage_access, what);
+  if (current_tape() == tape_.get()) tape_->written.lend(inner_);
   auto* self = const_cast<Wrapper*>(this);
   self->storage_ = inner_.storage();
   self->storage_offset_ = inner_.storage_offset();
@@ -180,6 +185,7 @@ c10::intrusive_ptr<c10::TensorImpl> Wrapper::shallow_copy_and_detach(c10::Variab
 
 void Wrapper::shallow_copy_from(const c10::intrusive_ptr<c10::TensorImpl>& impl) {
   if (symbolic()) tape_->refuse(Reason::recorder_refused, "the data of a tensor was replaced (x.data = y)");
+  tape_->written.note();
   const Wrapper* other = of(impl.get());
   const at::Tensor data = other ? other->inner_ : at::Tensor(impl);
   inner_.unsafeGetTensorImpl()->shallow_copy_from(data.getIntrusivePtr());  // the caller's tensor shall see it, as in eager

@@ -28,6 +28,9 @@ class Wrapper final : public c10::TensorImpl {
   ValueId value() const { return value_; }
   void stand_for(ValueId value);             // after an in-place op: renamed, or its metadata changed
   void replace_inner(at::Tensor inner);      // set_data and the like
+  // Of a view: what the program knows its base as. Eager's view keeps its base, too.
+  const at::Tensor& base() const { return base_; }
+  void set_base(at::Tensor base) { base_ = std::move(base); }
 
   // Symbolic metadata. Plain numbers once the recording is over or refused.
   c10::SymIntArrayRef sym_sizes_custom() const override;
@@ -64,7 +67,7 @@ class Wrapper final : public c10::TensorImpl {
   void expose_storage(const char* what) const;
   bool lends_memory() const;
 
-  at::Tensor inner_;
+  at::Tensor inner_, base_;
   TapePtr tape_;
   ValueId value_;
   enum class Strides : uint8_t { seen, claimed, asked };

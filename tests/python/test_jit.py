@@ -425,7 +425,8 @@ def test_a_program_that_switches_gradients_on(fn):
             ours, host = matrix(2), matrix(2)
             equal(jitted(ours), fn(host))
             assert ours.requires_grad == host.requires_grad
-    assert jitted.info()["eager"] == {"gradient": 3}
+    info = jitted.info()
+    assert [info["eager"], *(region["fallbacks"] for region in info["regions"])].count({"gradient": 3}) == 1   # by the entry, or by the core
 
 
 def test_requires_grad_switched_on_later():

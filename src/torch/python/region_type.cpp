@@ -231,6 +231,11 @@ PyObject* replay_after_budget(PyObject* object, PyObject*) {
   Py_RETURN_NONE;
 }
 
+PyObject* host_may_ask(PyObject* object, PyObject*) {
+  reinterpret_cast<RegionObject*>(object)->region->host_may_ask();
+  Py_RETURN_NONE;
+}
+
 PyObject* know_generator(PyObject* object, PyObject* generator) {
   if (!THPGenerator_Check(generator)) return PyErr_Format(PyExc_TypeError, "a torch.Generator is wanted");
   reinterpret_cast<RegionObject*>(object)->region->know(reinterpret_cast<THPGenerator*>(generator)->cdata);
@@ -240,6 +245,7 @@ PyObject* know_generator(PyObject* object, PyObject* generator) {
 PyMethodDef kMethods[] = {
     {"know_generator", know_generator, METH_O, "know_generator(generator): the program may draw from it."},
     {"replay_after_budget", replay_after_budget, METH_NOARGS, "Calls past the recording limit go on in replay mode."},
+    {"host_may_ask", host_may_ask, METH_NOARGS, "The program is host code, which may ask for what nobody notices."},
     {"info", region_info, METH_NOARGS, "What was compiled, as a dict: versions, kernels, calls, guards, symbols, timings."},
     {"set_locator", set_locator, METH_O, "locator() -> number of the line being run; locator.text(number) -> 'file:line'."},
     {nullptr, nullptr, 0, nullptr}};
