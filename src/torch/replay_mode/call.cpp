@@ -45,6 +45,12 @@ bool is_idle_dropout(const OpPlan& plan, std::span<const c10::IValue> arguments)
   return plan.writes.empty() && train != nullptr && train->isBool() && !train->toBool();
 }
 
+// It hands back its argument where that has the layout already.
+bool changes_format(const OpPlan& plan, std::span<const c10::IValue> arguments) {
+  const c10::IValue* const format = plan.base == "to" ? find_argument(plan, arguments, "memory_format") : nullptr;
+  return format != nullptr && format->isInt() && static_cast<c10::MemoryFormat>(format->toInt()) != c10::MemoryFormat::Preserve;
+}
+
 // Integer division by zero is an error that depends on values.
 bool divides_integers(const OpPlan& plan, std::span<const c10::IValue> arguments) {
   static constexpr std::string_view names[] = {"div", "divide", "floor_divide", "remainder", "fmod", "pow", "true_divide"};
@@ -117,6 +123,7 @@ bool ReplayCall::is_deferrable(const c10::OperatorHandle& op, const OpPlan& plan
                                                "feature_dropout"};
   if (std::find(std::begin(never), std::end(never), plan.base) != std::end(never)) return false;
   if (tree_.is_refused(op) || !can_describe(plan, arguments) || divides_integers(plan, arguments)) return false;
+  if (changes_format(plan, arguments)) return false;
   bool plain = true;
   for (const c10::IValue& v : arguments)
     each_tensor_of(v, [&](const at::Tensor& t) {

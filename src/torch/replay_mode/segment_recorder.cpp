@@ -352,9 +352,19 @@ void SegmentRecorder::describe_layout(const StreamNode& node, const OpPlan& plan
                               : layout_of_view(plan, made(), operands, out.natural);
   out.number = static_cast<uint32_t>(laid_.size());
   laid_.push_back({out.holds, out.view_of >= 0});
+  if (out.holds == LayoutHolds::addressed && out.view_of < 0 && !out.by_eager) keep_what_told_nothing(type);
   if (out.holds == LayoutHolds::always || out.by_eager || node.results.size() != 1) return;
   out.rule = out.view_of < 0 ? rule_of_new(plan, operands, out.natural) : rule_of_view(plan, made());
   if (out.rule.kind != LayoutRule::Kind::none) note_operands(node, out);
+}
+
+// Of a layout that was compared with eager's, and is not known to follow: an axis that addressed nothing was compared with nothing. Where it
+// has more elements another branch looks at it.
+void SegmentRecorder::keep_what_told_nothing(const TensorType& type) {
+  DimTable& dims = recorder_.dims();
+  for (const Dim size : type.sizes)
+    if (const auto seen = dims.hint(size); seen && *seen < 2)
+      recorder_.tape()->guard_relation(Guard::Kind::equal, size, dims.constant(*seen), true, "a layout that told nothing");
 }
 
 void SegmentRecorder::note_operands(const StreamNode& node, Produced& out) const {
