@@ -413,15 +413,29 @@ void Tape::note_write(ValueId destination) {
 
 void Tape::note_may_be_same(ValueId copy, ValueId source) { may_be_same_.push_back({copy, source}); }
 
+namespace {
+
+// A recording for tensors with elements only: of one without them nothing can be said that holds of others.
+void demand_elements(Tape& tape, ValueId of, const char* what) {
+  const Dim zero = tape.dims().constant(0), elements = tape.dims().product(tape.trace().type(of).sizes);
+  const bool none = tape.dims().hint(elements) == std::optional<int64_t>(0);
+  tape.guard_relation(Guard::Kind::less, zero, elements, !none, what);
+  if (none) tape.refuse(Reason::recorder_refused, what);
+}
+
+// In inference mode what is copied there was made in it, and an argument, or a view of one, was not. Which of them eager gives of a tensor
+// without elements is another matter than memory that is shared.
+void demand_copies(Tape& tape, Storage copied) {
+  for (const Output& output : tape.trace().outputs)
+    if (output.value && tape.trace().type(output.value).storage == copied && tape.live())
+      demand_elements(tape, output.value, "an output that is made in inference mode, or is an argument's where that is empty");
+}
+
+}  // namespace
+
 void Tape::forbid_identity(Identity& noted) {
   if (!live() || std::exchange(noted.decided, true)) return;
-  const Dim elements = dims().product(trace().type(noted.source).sizes);
-  constexpr const char* kWhat = "an output that is the argument itself where that is empty";
-  if (dims().hint(elements) == std::optional<int64_t>(0)) {
-    guard_relation(Guard::Kind::equal, elements, dims().constant(0), true, kWhat);   // so that another call has a recording of its own
-    return refuse(Reason::recorder_refused, kWhat);
-  }
-  guard_relation(Guard::Kind::less, dims().constant(0), elements, true, kWhat);
+  demand_elements(*this, noted.source, "an output that is the argument itself where that is empty");
 }
 
 void Tape::note_shared_write(ValueId destination) {
@@ -441,6 +455,12 @@ void Tape::note_outputs() {
   for (const uint32_t storage : outputs) {
     const auto noted = may_share_.find(storage);
     if (noted == may_share_.end()) continue;
+    const auto given = [&](uint32_t partner) {
+      return std::any_of(trace().inputs.begin(), trace().inputs.end(),
+                         [&](const Input& input) { return input.value && trace().type(input.value).storage.index == partner; });
+    };
+    if (c10::InferenceMode::is_enabled() && std::any_of(noted->second.partners.begin(), noted->second.partners.end(), given))
+      demand_copies(*this, Storage(storage));
     const auto seen = [&](uint32_t partner) { return partner != storage && visible.contains(partner); };
     if (std::any_of(noted->second.partners.begin(), noted->second.partners.end(), seen))
       forbid_sharing(noted->second, "an output that is a view at some sizes and a copy at others");
@@ -449,17 +469,8 @@ void Tape::note_outputs() {
 
 void Tape::note_identities() {
   const auto is_output = [&](ValueId v) { return std::any_of(trace().outputs.begin(), trace().outputs.end(), [&](const Output& o) { return o.value == v; }); };
-  // In inference mode a copy is made there, and an argument, or a view of one, was not.
-  const bool inference = c10::InferenceMode::is_enabled();
-  const auto is_seen = [&](ValueId v) {
-    return std::any_of(trace().outputs.begin(), trace().outputs.end(),
-                       [&](const Output& o) { return o.value && trace().type(o.value).storage == trace().type(v).storage; });
-  };
-  const auto is_given = [&](ValueId v) { return !trace()[trace().type(v).root].definition; };
-  for (Identity& noted : may_be_same_) {
-    const bool itself = is_output(noted.copy) && (input_of(noted.source) || is_output(noted.source));
-    if (itself || (inference && is_given(noted.source) && is_seen(noted.copy))) forbid_identity(noted);
-  }
+  for (Identity& noted : may_be_same_)
+    if (is_output(noted.copy) && (input_of(noted.source) || is_output(noted.source))) forbid_identity(noted);
 }
 
 // The trace holds where no memory is shared, and there alone.

@@ -94,7 +94,7 @@ def test_a_diagonal_is_filled_at_all_sizes_by_one_recording(wrap):
 def test_what_is_contiguous_already_was_not_made_in_inference_mode(first):
     """Of a tensor without elements `contiguous()` is the tensor itself, which was made elsewhere."""
     def function(x):
-        return x.t().contiguous(), x.t().contiguous()[0:], (x * 2).t().contiguous()
+        return x.t().contiguous(), x.t().contiguous()[0:], (x * 2).t().contiguous(), x.t().reshape(-1)
 
     sizes = ((3, 5), (0, 2), (1, 3), (2, 0), (5, 2))
     jitted = escapement.jit(function)
