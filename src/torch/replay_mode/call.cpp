@@ -47,8 +47,11 @@ bool is_idle_dropout(const OpPlan& plan, std::span<const c10::IValue> arguments)
 
 // It hands back its argument where that has the layout already.
 bool changes_format(const OpPlan& plan, std::span<const c10::IValue> arguments) {
-  const c10::IValue* const format = plan.base == "to" ? find_argument(plan, arguments, "memory_format") : nullptr;
-  return format != nullptr && format->isInt() && static_cast<c10::MemoryFormat>(format->toInt()) != c10::MemoryFormat::Preserve;
+  if (plan.base != "to" && plan.base != "contiguous") return false;
+  const c10::IValue* const given = find_argument(plan, arguments, "memory_format");
+  if (given == nullptr || !given->isInt()) return false;
+  const auto format = static_cast<c10::MemoryFormat>(given->toInt());
+  return format != c10::MemoryFormat::Preserve && (plan.base == "to" || format != c10::MemoryFormat::Contiguous);
 }
 
 // Integer division by zero is an error that depends on values.

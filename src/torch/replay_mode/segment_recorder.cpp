@@ -383,8 +383,29 @@ void SegmentRecorder::note_operands(const StreamNode& node, Produced& out) const
   }
 }
 
+namespace {
+
+// Eager compares all strides of operands in one memory, also those that address nothing: which axes do is kept.
+void keep_overlap(Tape& tape, const TensorType& a, const TensorType& b) {
+  if (a.storage != b.storage) return;
+  for (const TensorType* type : {&a, &b})
+    for (const Dim size : type->sizes) {
+      const int64_t seen = tape.dims().hint(size).value_or(2);
+      const Dim bound = tape.dims().constant(std::min<int64_t>(seen, 1));
+      tape.guard_relation(seen < 2 ? Guard::Kind::equal : Guard::Kind::less, seen < 2 ? size : bound, seen < 2 ? bound : size, true, "an overlap");
+    }
+}
+
+}  // namespace
+
 // A write refuses some ways for its operands to overlap, and a library call may look at anything.
 void SegmentRecorder::note_layout_matters(StreamNode& node, const OpPlan& plan) const {
+  std::vector<ValueId> values;
+  for (const c10::IValue& argument : arguments_)
+    if (const Wrapper* w = argument.isTensor() ? Wrapper::of(argument.toTensor()) : nullptr; w && w->value()) values.push_back(w->value());
+  Tape& tape = *recorder_.tape();
+  for (size_t i = 1; i < values.size() && !plan.writes.empty(); ++i)
+    if (values[i] != values[0]) keep_overlap(tape, TensorType(tape.trace().type(values[0])), TensorType(tape.trace().type(values[i])));
   const bool call = is_call(made()) && !ignores_layouts(plan);
   if (!call && plan.writes.empty()) return;
   for (size_t i = 0; i < node.arguments.size(); ++i)
