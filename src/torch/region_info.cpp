@@ -96,26 +96,43 @@ void write_timings(Json& json, const Compiled& compiled) {
   json.close();
 }
 
-bool changes_outside(const LaunchPlan& plan, const Step& step) {
-  const auto outside = [&](ValueId value) {
-    const uint32_t buffer = plan.buffer_of[value.index];
-    return buffer != ValueId::kNone && plan.buffers[buffer].kind == Buffer::Kind::input;
-  };
-  if (const auto* kernel = std::get_if<KernelStep>(&step)) {
-    const LoopNest& nest = plan.kernels[kernel->kernel].nest;
-    for (size_t i = 0; i < nest.params.size(); ++i) {
-      if (nest.params[i].written && plan.buffers[kernel->operands[i].buffer].kind == Buffer::Kind::input) return true;
+// Which steps change what the caller can see: memory of an argument, also under a name that a library call gave it (a view of another dtype),
+// which has a buffer of its own.
+class OutsideChanges {
+ public:
+  explicit OutsideChanges(const LaunchPlan& plan) : plan_(plan), outside_(plan.buffers.size(), false) {
+    std::unordered_set<uint32_t> storages;
+    for (const Input& input : plan.trace.inputs)
+      if (input.value) storages.insert(plan.trace.type(input.value).storage.index);
+    for (uint32_t value = 0; value < plan.buffer_of.size(); ++value) {
+      const uint32_t buffer = plan.buffer_of[value];
+      if (buffer != ValueId::kNone && storages.contains(plan.trace.type(ValueId(value)).storage.index)) outside_[buffer] = true;
     }
+    for (size_t i = 0; i < plan.buffers.size(); ++i) outside_[i] = outside_[i] || plan.buffers[i].kind == Buffer::Kind::input;
+  }
+
+  bool made_by(const Step& step) const {
+    if (const auto* const kernel = std::get_if<KernelStep>(&step)) return made_by(*kernel);
+    const auto* const call = std::get_if<CallStep>(&step);
+    if (!call) return false;
+    const Instr& instr = plan_.trace[call->instr];
+    return acts_outside(instr) || std::any_of(instr.writes.begin(), instr.writes.end(), [&](uint32_t operand) {
+      const uint32_t buffer = plan_.buffer_of[instr.operands[operand].index];
+      return buffer != ValueId::kNone && outside_[buffer];
+    });
+  }
+
+ private:
+  bool made_by(const KernelStep& step) const {
+    const auto& params = plan_.kernels[step.kernel].nest.params;
+    for (size_t i = 0; i < params.size(); ++i)
+      if (params[i].written && outside_[step.operands[i].buffer]) return true;
     return false;
   }
-  const auto* call = std::get_if<CallStep>(&step);
-  if (!call) return false;
-  const Instr& instr = plan.trace[call->instr];
-  for (const uint32_t operand : instr.writes) {
-    if (outside(instr.operands[operand])) return true;
-  }
-  return acts_outside(instr);
-}
+
+  const LaunchPlan& plan_;
+  std::vector<bool> outside_;   // by buffer
+};
 
 }  // namespace
 
@@ -229,9 +246,10 @@ std::vector<std::vector<Dim>> translated_sizes(const Trace& body, DimTable& dims
 }
 
 bool errors_follow_effects(const LaunchPlan& plan) {
+  const OutsideChanges changes(plan);
   bool effect = false;
   for (const Step& step : plan.steps) {
-    effect = effect || changes_outside(plan, step);
+    effect = effect || changes.made_by(step);
     const auto* const kernel = std::get_if<KernelStep>(&step);
     const bool refuses = kernel != nullptr ? !kernel->failure.empty() : std::holds_alternative<CallStep>(step);
     if (effect && refuses) return true;
@@ -240,10 +258,11 @@ bool errors_follow_effects(const LaunchPlan& plan) {
 }
 
 bool checks_follow_effects(const LaunchPlan& plan) {
+  const OutsideChanges changes(plan);
   bool effect = false;
   for (const Step& step : plan.steps) {
     if (std::holds_alternative<CheckStep>(step) && effect) return true;
-    effect = effect || changes_outside(plan, step);
+    effect = effect || changes.made_by(step);
   }
   return false;
 }

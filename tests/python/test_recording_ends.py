@@ -135,3 +135,26 @@ def test_what_is_written_is_written_once(write, end, order):
             assert torch.equal(wanted, given), (n, wanted, given)
             assert torch.equal(eager.buffer, module.buffer), (n, eager.buffer, module.buffer)
             assert found == expected or end == "symbols" and found is TypeError, n   # docs/jit.md: behind a write that error is raised
+
+
+@pytest.mark.parametrize("first", range(len(SIZES)))
+@pytest.mark.parametrize("raises", [False, True])
+@pytest.mark.parametrize("write", [lambda y: y.floor_divide_(2), lambda y: y.add_(2)], ids=["library call", "kernel"])
+@pytest.mark.parametrize("view", [lambda x: x, lambda x: x.view(torch.int32), lambda x: x.view(torch.int32)[0:], lambda x: x.detach()],
+                         ids=["itself", "other dtype", "view of other dtype", "detached"])
+def test_a_branch_behind_a_write_under_another_name_writes_once(view, write, raises, first):
+    """A version whose check fails is left for another, so nothing may be written before it, under no name."""
+    def program(x):
+        y = view(x)
+        write(y)
+        if y.sum() > 0:
+            if raises:
+                raise ValueError("asked for")
+            return x * 2
+        return x - 1
+
+    jitted = escapement.jit(program)
+    with torch.no_grad():
+        for n in (SIZES[first:] + SIZES[:first]) * 2:
+            wanted, given = torch.full((n,), 9.0), torch.full((n,), 9.0)
+            assert outcome(jitted, given) == outcome(program, wanted) and torch.equal(wanted, given), n
