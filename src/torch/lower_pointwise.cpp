@@ -1,6 +1,7 @@
 // Pointwise ops. The result dtype is ATen's own; what a lowering decides is the dtype in which the op computes: torch's promotion
-// of its arguments, where a number or a 0-d tensor does not widen a tensor of its category. A number meets a half-precision
-// tensor unrounded, in f32, as in ATen, but where ATen rounds it first (rounds_numbers).
+// of its arguments, where a number or a 0-d tensor does not widen a tensor of its category. ATen first converts its operands to that
+// dtype, which rounds numbers, 0-d tensors of wider types and integers that meet a half-precision tensor; but a
+// second factor, divisor or weight of a single element it takes as it was, in f32 (takes_one_as_it_is).
 #include <ATen/native/TypeProperties.h>
 
 #include <algorithm>
@@ -121,29 +122,56 @@ DType rule_type(const OpCall& call, Op op, const std::vector<ValueId>& values) {
   }
 }
 
-// ATen's kernels of these take a number, or a 0-d tensor of another type, in the dtype of the result.
-bool rounds_numbers(Op op) {
-  switch (op) {
-    case Op::add: case Op::sub: case Op::pow: case Op::eq: case Op::ne: case Op::lt: case Op::le: case Op::gt: case Op::ge: return true;
-    default: return false;
+Number real_number(double value) {
+  Number n;
+  n.kind = Number::Kind::real;
+  n.real = value;
+  return n;
+}
+
+Number integer_number(int64_t value) {
+  Number n;
+  n.kind = Number::Kind::integer;
+  n.integer = value;
+  return n;
+}
+
+// Whether ATen's kernel reads an operand of one element from before the conversion.
+bool takes_one_as_it_is(Op op, size_t position) {
+  return op == Op::lerp ? position == 2 : (op == Op::mul || op == Op::div) && position == 1;
+}
+
+// An operand of some elements is rounded, one that happens to have a single element is not: decided in each call.
+ValueId rounded_unless_one(OpCall& call, ValueId v, DType rounded, DType wide) {
+  const ValueId as_rounded = call.build.cast(call.build.cast(v, rounded), wide), as_it_is = call.build.cast(v, wide);
+  Number count;
+  count.kind = Number::Kind::dim;
+  count.dim = call.table().product(call.type(v).sizes);
+  if (const auto known = call.table().as_constant(count.dim)) return *known == 1 ? as_it_is : as_rounded;
+  const ValueId one = call.build.pointwise(Op::eq, std::vector<ValueId>{call.tape.scalar(count, DType::i64), call.tape.scalar(integer_number(1), DType::i64)});
+  return call.build.pointwise(Op::where, std::vector<ValueId>{one, as_it_is, as_rounded});
+}
+
+// One operand in the dtype the op computes in. `common`: torch's promotion of all; half types compute in f32.
+ValueId in_common(OpCall& call, const Operand& o, DType common, DType compute, bool as_it_is) {
+  const bool rounds = is_half(common) && compute == compute_type(common);
+  if (o.scalar) return call.scalar(*o.scalar, is_float(common) && !as_it_is ? common : compute);
+  const TensorType& type = call.type(o.value);
+  const DType own = type.dtype;
+  if (rounds && own != common && size_of(own) > 1) {   // bytes are exact in every type
+    if (!as_it_is) return call.build.cast(o.value, common);
+    return type.rank() == 0 ? call.build.cast(o.value, compute) : rounded_unless_one(call, o.value, common, compute);
   }
+  const bool fits = compute_type(promote(own, common)) == compute_type(common) && (compute == compute_type(common) || own == compute);
+  return fits ? o.value : call.build.cast(o.value, compute);
 }
 
 // Numbers become 0-d constants of the dtype the op computes in; a tensor that would promote the computation beyond it is cast.
-std::vector<ValueId> in_common(OpCall& call, Op op, std::vector<Operand>& operands, DType common) {
+std::vector<ValueId> in_common(OpCall& call, Op op, const std::vector<Operand>& operands, DType common) {
   DType compute = compute_type(common);
   if (info(op).rule == TypeRule::promote_float && !is_float(common)) compute = compute_type(call.result_type());
-  const DType of_numbers = rounds_numbers(op) && is_float(common) ? common : compute;
   std::vector<ValueId> values;
-  for (Operand& o : operands) {
-    if (o.scalar) {
-      values.push_back(call.scalar(*o.scalar, of_numbers));
-      continue;
-    }
-    const DType own = call.type(o.value).dtype;
-    const bool fits = compute_type(promote(own, common)) == compute_type(common) && (compute == compute_type(common) || own == compute);
-    values.push_back(fits ? o.value : call.build.cast(o.value, call.rank(o.value) == 0 ? of_numbers : compute));
-  }
+  for (const Operand& o : operands) values.push_back(in_common(call, o, common, compute, takes_one_as_it_is(op, values.size())));
   // All operands narrower than the common dtype (an i32 tensor with a float number): the number's constant widens them.
   return values;
 }
@@ -184,20 +212,6 @@ bool emit(OpCall& call, Op op, Operands& operands, Attrs attrs = {}) {
   if (layout_is_open(call, values)) return call.decline(Reason::call_layout);
   if (rule_type(call, op, values) != result) attrs.dtype = result;
   return call.done(call.build.pointwise(op, values, std::move(attrs)));
-}
-
-Number real_number(double value) {
-  Number n;
-  n.kind = Number::Kind::real;
-  n.real = value;
-  return n;
-}
-
-Number integer_number(int64_t value) {
-  Number n;
-  n.kind = Number::Kind::integer;
-  n.integer = value;
-  return n;
 }
 
 // The alpha of add and sub as attrs.value2, which multiplies with one rounding, as ATen does. False if it is no plain number, or the

@@ -67,21 +67,22 @@ def laid_out(x, layout):
     return x
 
 
-def tensor(text, name, call):
+def tensor(text, name, call, wide=False):
     parts = TENSOR.fullmatch(text)
     sizes = [call[s] if s in call else int(s) for s in parts["sizes"].replace(" ", "").split(",") if s]
     generator = torch.Generator().manual_seed(zlib.crc32(f"{call.get('seed', 0)} {name}".encode()))
-    return laid_out(values(sizes, getattr(torch, parts["dtype"]), parts["values"], generator), parts["layout"])
+    made = values(sizes, getattr(torch, parts["dtype"]), parts["values"], generator)
+    return laid_out(made.double() if wide and made.is_floating_point() else made, parts["layout"])
 
 
-def drawn(arguments, call):
-    """name -> value. The text of an alias may fail at some sizes; then so does this."""
+def drawn(arguments, call, wide=False):
+    """name -> value. The text of an alias may fail at some sizes; then so does this. `wide`: the same numbers in double precision."""
     made = {}
     for name, text in arguments.items():
         if text.startswith("="):
             made[name] = eval(text[1:], {"torch": torch}, made)
         else:
-            made[name] = call[name] if text == "number" else tensor(text, name, call)
+            made[name] = call[name] if text == "number" else tensor(text, name, call, wide)
     return made
 
 

@@ -7,6 +7,7 @@ import faulthandler
 import os
 import pickle
 import re
+import resource
 import select
 import signal
 import struct
@@ -14,6 +15,7 @@ import sys
 import tempfile
 import time
 
+MEMORY = 8 << 30   # bytes of addresses: a program that asks for more gets torch's exception
 SILENCE = 180.0   # seconds without a word: it hangs. On a busy machine a program of many compiles takes more than a minute
 
 
@@ -48,6 +50,8 @@ def child(work, *args):
 
 def run(work, args, writer):
     status = 1
+    if "LD_PRELOAD" not in os.environ:   # sanitizers map terabytes
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     try:
         for message in work(*args):
             data = pickle.dumps(message)

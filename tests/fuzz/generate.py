@@ -3,12 +3,13 @@ back, so that programs are long and few of them end in an error. The same seed g
 """
 
 import contextlib
+import dataclasses
 import random
 import warnings
 
 import torch
 
-from arguments import LAYOUTS, VALUES, drawn, symbols
+from arguments import LAYOUTS, TENSOR, VALUES, drawn, symbols
 from program import RESERVED, Program, Step
 from vocabulary import CONDITION_LINES, DTYPES, PLACE, TEMPLATES, WEIGHTS
 
@@ -20,6 +21,7 @@ SHAPES = [["n", "m"]] * 8 + [["n"]] * 4 + [["m"], ["n", 1], [1, "m"], ["n", "m",
 LARGEST = 20000      # elements of a value; bigger ones are not used
 CALLS = 6
 ALIASES = ["= a", "= a[1:]", "= a.t()", "= a[..., :1]", "= a.view(-1)", "= a.detach()", "= a[None]", "= a.flatten()[1:]"]
+ON_GRID = {"grid", "index", "zero"}   # kinds of values whose sums are exact
 MODES = ["no_grad"] * 6 + ["grad"] * 2 + ["inference"]
 NUMBERS = ["0", "1", "2", "-1", "3", "0.5", "-1.5", "2.0", "True", "0.1", "1e-3", "7", "100"]
 
@@ -189,9 +191,11 @@ class Generator:
         target = f"v{len(self.steps)}"
         binds = not template.statement or "{v}" in template.text
         text = text.replace("{v}", target) if template.statement else f"{target} = {text}"
-        if "sums" in template.flags and not all(first in s.names and on_grid(s.names[first]) for s in self.scopes if s.alive):
-            template = TEMPLATES["near"][0]
+        sums = "sums" in template.flags
+        exact = sums and self.sums_are_exact(first)
         errors = [scope.run(text) for scope in self.scopes if scope.alive]
+        if sums and not (exact and self.sums_are_exact(first)):   # it may have written its operand
+            template = dataclasses.replace(template, flags=template.flags | {"near"})
         if any(errors) and not self.keeps(errors):
             for scope in self.scopes:
                 scope.names.pop(target, None)
@@ -201,6 +205,11 @@ class Generator:
         host = "host" in template.flags or any(condition in text for condition in (" if ", "while ", "assert "))
         self.steps.append(Step(text, target if binds else "", host, template.text))
         self.after(target, template, operands, errors)
+
+    def sums_are_exact(self, operand):
+        """In the draws tried, and by the kinds of values in all others."""
+        kinds = {parts["values"] for parts in map(TENSOR.fullmatch, self.arguments.values()) if parts and "float" in parts["dtype"]}
+        return kinds <= ON_GRID and all(operand in scope.names and on_grid(scope.names[operand]) for scope in self.scopes if scope.alive)
 
     def keeps(self, errors):
         """A step that fails everywhere ends the program; one that fails for one draw goes on with the other."""

@@ -114,7 +114,7 @@ SECTIONS = {
         torch.argwhere({x})
         torch.where({x})
         F.embedding({i}, {f})
-        F.one_hot({i}.abs())
+        F.one_hot({i}.remainder(5).long())
         {x}.index_add(0, {i}, {y})
         {x}.index_copy(0, {i}, {y})
         {x}.index_fill({d}, {i}, {k})
@@ -205,13 +205,13 @@ SECTIONS = {
         {x}.all()
         {x}.max({d})
         {x}.min({d}, keepdim=True)
-        {x}.median({d})
+        {x}.contiguous().median({d})
         {x}.mode({d})
         {x}.kthvalue(1, {d})
         {x}.unique()
         torch.unique({x}, return_inverse=True, return_counts=True)
         torch.unique_consecutive({x})
-        torch.bincount({i}.flatten().abs())
+        torch.bincount({i}.flatten().remainder(9))
         torch.histc({f}, 4, 0, 4)
         torch.bucketize({x}, torch.tensor([0.0, 1.0]))
         torch.searchsorted(torch.tensor([0.0, 1.0, 2.0]), {f})
@@ -467,7 +467,6 @@ SECTIONS = {
         {w}.squeeze_()
         {w}.tril_()
         {w}.triu_()
-        {w}.logical_not_()
         {w}.bitwise_not_()
         {w}.fill_diagonal_({n})
         {w}.set_({w}.clone())
@@ -477,10 +476,7 @@ SECTIONS = {
         {w}.as_strided_((1,), (1,))
         {w}.addcmul_({y}, {z})
         {w}.lerp_({y}, 0.5)
-        {w}.eq_({y})
         {w}.div_(2)
-        {w}.floor_divide_(2)
-        {w}.round_()
         {w}.requires_grad_(False)
         torch.add({w}, {y}, out={w})
         torch.mul({x}, {y}, out={w})
@@ -509,6 +505,12 @@ SECTIONS = {
         !{w}.diagonal().fill_({n})
         !{w}[0].copy_({w}[-1])
         !{w}.data.add_(1)
+        """),
+    "step_writes": ("writes steps", """
+        {w}.eq_({y})
+        {w}.floor_divide_(2)
+        {w}.round_()
+        {w}.logical_not_()
         """),
     "numbers": ("host", """
         {x}.dim()
@@ -591,8 +593,11 @@ SECTIONS = {
         {k} > 1
         {n} * 2
         """),
-    "items": ("host steps", """
+    "item_sums": ("host steps sums", """
         {x}.sum().item()
+        {x}.numpy().sum().item()
+        """),
+    "items": ("host steps", """
         {x}.flatten()[0].item()
         {x}.any().item()
         bool(({x} > 0).any())
@@ -601,7 +606,6 @@ SECTIONS = {
         {x}.tolist()
         {x}.amax().item()
         {i}.max().item()
-        {x}.numpy().sum().item()
         torch.equal({x}, {y})
         torch.allclose({f}, {f})
         {x}.is_nonzero()
@@ -681,8 +685,8 @@ CONDITIONS = """
     {x}.nonzero().shape[0] > 1
     """
 DTYPES = ["torch.float32", "torch.float64", "torch.bfloat16", "torch.float16", "torch.int64", "torch.int32", "torch.uint8", "torch.bool"]
-WEIGHTS = {"exact": 10, "steps": 5, "extremes": 2, "views": 10, "sums": 2, "near": 5, "random": 1, "writes": 7, "numbers": 3, "items": 1.5,
-           "control": 2.5, "control_sums": 0.3, "sum_writes": 0.5, "modes": 0.4}
+WEIGHTS = {"exact": 10, "steps": 5, "extremes": 2, "views": 10, "sums": 2, "near": 5, "random": 1, "writes": 7, "step_writes": 0.6, "numbers": 3,
+           "items": 1.5, "item_sums": 0.2, "control": 2.5, "control_sums": 0.3, "sum_writes": 0.5, "modes": 0.4}
 
 
 @dataclasses.dataclass(frozen=True)
