@@ -65,7 +65,7 @@ def is_steady(made, program, call, eager):
     """Whether eager itself repeats its results: those that read memory which nobody has written (the median of an expanded axis) do not."""
     function = made.reference or program.function()
     again = (Outcome(function, drawn(program.arguments, call), call.get("mode", "no_grad")) for _ in range(EAGER_AGAIN))
-    return not any(looked_at(Judge(program, made.reference is not None), other, eager, lambda: None) for other in again)
+    return not any(looked_at(Judge(program, made.reference is not None), other, eager) for other in again)
 
 
 def finer(made, program, call):
@@ -76,7 +76,7 @@ def finer(made, program, call):
         return None
 
 
-def looked_at(judge, ours, eager, fine):
+def looked_at(judge, ours, eager, fine=lambda: None):
     try:
         return judge.difference(ours, eager, fine)
     except Exception as error:

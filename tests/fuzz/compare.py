@@ -16,6 +16,7 @@ from states import MODES, TRANSFORMS
 EXTREMES = re.compile(r"max|min|clamp|relu|hardtanh|sort|topk|clip|threshold|argsort")
 # Infinite or not a number, as the order of the terms has it: what overflows in one order may cancel in another, and so does eager's running mean.
 IN_ORDER = re.compile(r"var_mean|std_mean|sum\(|mean\(|prod\(|cumsum|cumprod|_add")
+REINTERPRETED = re.compile(r"\.view\(torch\.")   # any number may come of it, and double precision says nothing
 STATE = 1234
 MOST = 40   # leaves whose sharing is compared, which takes the square of their number
 
@@ -69,6 +70,7 @@ class Judge:
         self.near, self.results, self.loose = program.near, program.results, loose
         self.signed = not EXTREMES.search(program.source())
         self.in_order = IN_ORDER.search(program.source())
+        self.bits = REINTERPRETED.search(program.source())
         self.mixed = bool(NARROW.search(program.source() + " ".join(map(str, program.arguments.values()))))
         self.finer = None
 
@@ -141,6 +143,8 @@ class Judge:
         if bool(near.all()):
             return True
         fine = self.finer().get(path)
+        if self.bits and bool((near | ~places(torch.isfinite, b)).all()):
+            return True
         if not isinstance(fine, torch.Tensor) or fine.shape != b.shape or fine.is_complex() != b.is_complex():
             return False
         fine = fine.detach().to(b.dtype)

@@ -637,8 +637,10 @@ SECTIONS = {
         {x}.sum() if {q} else {x}.flatten()[0]
         sum(s.sum() for s in {x}.unbind())
         [float(s.sum()) for s in {x}]
-        !for s in {x}: {w}.add_(s.sum())
         !{w}.copy_({x}.cumsum(0))
+        """),
+    "control_growth": ("host steps near writes", """
+        !for s in {x}: {w}.add_(s.sum())
         """),
     "sum_writes": ("writes sums", """
         {w}.cumsum_(0)
@@ -686,7 +688,7 @@ CONDITIONS = """
     """
 DTYPES = ["torch.float32", "torch.float64", "torch.bfloat16", "torch.float16", "torch.int64", "torch.int32", "torch.uint8", "torch.bool"]
 WEIGHTS = {"exact": 10, "steps": 5, "extremes": 2, "views": 10, "sums": 2, "near": 5, "random": 1, "writes": 7, "step_writes": 0.6, "numbers": 3,
-           "items": 1.5, "item_sums": 0.2, "control": 2.5, "control_sums": 0.3, "sum_writes": 0.5, "modes": 0.4}
+           "items": 1.5, "item_sums": 0.2, "control": 2.5, "control_sums": 0.3, "control_growth": 0.1, "sum_writes": 0.5, "modes": 0.4}
 
 
 @dataclasses.dataclass(frozen=True)
