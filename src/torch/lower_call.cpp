@@ -255,8 +255,28 @@ class CallRecorder {
 
 }  // namespace
 
+namespace {
+
+// Operators whose results have another rank, or are other tensors, where a size is 0 or 1. (Splits, squeezes and unbind have lowerings.)
+constexpr std::string_view kRankBySizes[] = {"cov", "corrcoef", "linalg_lstsq", "addmv"};
+
+// Before the call: what comes out of it otherwise would be noticed only behind it, when there is no way back.
+void guard_degenerate_sizes(OpCall& call) {
+  if (std::find(std::begin(kRankBySizes), std::end(kRankBySizes), call.plan.base) == std::end(kRankBySizes)) return;
+  DimTable& dims = call.table();
+  for (const ValueId v : call.values) {
+    if (!v) continue;
+    for (const Dim size : std::vector<Dim>(call.type(v).sizes))
+      for (const int64_t end : {0, 1})
+        call.tape.guard_relation(Guard::Kind::equal, size, dims.constant(end), dims.hint(size) == std::optional(end), "the rank of a result");
+  }
+}
+
+}  // namespace
+
 void record_call(OpCall& call) {
   call.results.clear();
+  guard_degenerate_sizes(call);
   CallRecorder(call).record();
 }
 
