@@ -74,6 +74,7 @@ bool lower_norm(OpCall& call);
 bool lower_pad(OpCall& call);
 bool lower_permute(OpCall& call);
 bool lower_pow(OpCall& call);
+bool lower_log_sigmoid(OpCall& call);
 bool lower_reshape(OpCall& call);
 bool lower_reshape_as(OpCall& call);
 bool lower_rms_norm(OpCall& call);

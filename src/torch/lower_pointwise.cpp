@@ -287,6 +287,16 @@ bool lower_pow_varying(OpCall& call, const c10::Scalar& exponent) {
 
 }  // namespace
 
+// Where ATen makes a contiguous result, whatever the operand, which a pointwise op of ours does of a contiguous operand only.
+namespace {
+
+bool is_laid_out_like(const OpCall& call, std::string_view operand) {
+  const ValueId v = call.value(operand);
+  return v && call.build.is_contiguous(call.type(v));
+}
+
+}  // namespace
+
 // ATen computes the common exponents by other means than pow(), and so do we: the same bits.
 bool lower_pow(OpCall& call) {
   const auto exponent = call.scalar_arg("exponent");
@@ -307,7 +317,12 @@ bool lower_pow(OpCall& call) {
       return call.done(call.build.pointwise(Op::mul, std::vector<ValueId>{square, x}));
     }
   }
+  if (call.scalar_arg("self") && !is_laid_out_like(call, "exponent")) return call.decline(Reason::call_layout);
   return lower_pointwise(call, Op::pow);
+}
+
+bool lower_log_sigmoid(OpCall& call) {
+  return is_laid_out_like(call, "self") ? lower_pointwise(call, Op::log_sigmoid) : call.decline(Reason::call_layout);
 }
 
 bool lower_clamp_side(OpCall& call) {

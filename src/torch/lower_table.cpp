@@ -25,7 +25,7 @@ constexpr Row kRows[] = {
     {"pow", lower_pow}, {"clamp", lower_clamp}, {"clip", lower_clamp}, {"clamp_min", lower_clamp_side}, {"clamp_max", lower_clamp_side},
     {"where", lower_where}, {"masked_fill", lower_masked_fill},
     {"gelu", lower_gelu}, {"gelu_backward", lower_gelu_backward},
-    {"leaky_relu", lower_leaky_relu}, {"threshold", lower_threshold}, {"hardtanh", lower_hardtanh},
+    {"log_sigmoid", lower_log_sigmoid}, {"leaky_relu", lower_leaky_relu}, {"threshold", lower_threshold}, {"hardtanh", lower_hardtanh},
     {"threshold_backward", lower_threshold_backward},
     {"elu", lower_elu}, {"softplus", lower_softplus}, {"round", lower_round},
     {"addcmul", lower_addc}, {"addcdiv", lower_addc}, {"lerp", lower_lerp},

@@ -219,6 +219,8 @@ bool store_all(OpCall& call, const Mark& m, const std::vector<std::vector<int64_
 
 // --- one op
 
+constexpr const char* kOrder = "the order of a result's axes";
+
 class OneOp {
  public:
   OneOp(Tape& tape, const OpPlan& plan, const c10::OperatorHandle& op, Stack& stack)
@@ -328,7 +330,7 @@ class OneOp {
     try {
       if (!plan_.lower(call_)) return false;
       call_.why = Reason::call_rule_disagreed;
-      if (plan_.writes.empty()) return functional_agrees(call_);
+      if (plan_.writes.empty()) return functional_agrees(call_) && (hold_order_of_axes(), true);
       if (plan_.metadata) return rename_metadata();
       return values_agree(call_, m, {}) && store_all(call_, m, before_);
     } catch (const UserError&) {
@@ -337,6 +339,36 @@ class OneOp {
       call_.why = Reason::call_rule_disagreed;
     }
     return false;
+  }
+
+  // The axes of a pointwise result are in the order of its operands' strides. Where that order is not known for all sizes, it is as it was seen
+  // for sizes that agree with these in all that decides it. (Replay mode has rules of its own: replay_mode/layouts.h.)
+  void hold_order_of_axes() {
+    if (tape_.host_looks || call_.results.empty() || !call_.results[0]) return;
+    const TensorType& type = call_.type(call_.results[0]);
+    const InstrId made_by = tape_.trace()[call_.results[0]].definition;
+    if (!made_by || info(tape_.trace()[made_by].op).kind != OpKind::pointwise) return;
+    std::vector<ValueId> operands;
+    std::copy_if(call_.values.begin(), call_.values.end(), std::back_inserter(operands), [](ValueId v) { return static_cast<bool>(v); });
+    if (type.rank() < 2 || type.root != call_.results[0] || !call_.build.result_strides(operands, type.sizes).empty()) return;
+    hold_degenerate(type.sizes);
+    for (const ValueId v : operands) hold_order(std::vector<Dim>(call_.type(v).strides));
+  }
+
+  void hold_degenerate(const std::vector<Dim>& sizes) {
+    for (const Dim size : std::vector<Dim>(sizes))
+      for (const int64_t end : {0, 1})
+        tape_.guard_relation(Guard::Kind::equal, size, call_.table().constant(end), call_.table().hint(size) == std::optional(end), kOrder);
+  }
+
+  void hold_order(const std::vector<Dim>& strides) {
+    for (size_t i = 0; i < strides.size(); ++i)
+      for (size_t j = i + 1; j < strides.size(); ++j) {
+        const auto a = call_.table().hint(strides[i]), b = call_.table().hint(strides[j]);
+        if (!a || !b) continue;
+        tape_.guard_relation(Guard::Kind::less, strides[i], strides[j], *a < *b, kOrder);
+        if (*a >= *b) tape_.guard_relation(Guard::Kind::equal, strides[i], strides[j], *a == *b, kOrder);
+      }
   }
 
   bool has_many_dims() const {

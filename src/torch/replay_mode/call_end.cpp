@@ -135,9 +135,11 @@ void ReplayCall::finish_recording() {
 // --- the end of a segment
 
 void ReplayCall::flush() {
-  const c10::impl::ExcludeDispatchKeyGuard unseen(kRecorderKey);   // views of arguments are made by ATen
+  if (segment_.empty() && !recorder_) return;
+  // As when its operators were called, whoever asks for them now (a transform of torch.func may stand between), and unseen by us.
+  const c10::DispatchKeySet included(c10::DispatchKeySet::RAW, included_), excluded(c10::DispatchKeySet::RAW, excluded_ | kOwn);
+  const c10::impl::ForceDispatchKeyGuard keys(included, excluded);
   if (recorder_) return finish_recording();
-  if (segment_.empty()) return;
   const FloatModeGuard as_called(float_mode_);   // an operator is deferred, what it means is not
   const Slots held = live();
   count(Stat::matched_operators, static_cast<int64_t>(segment_.nodes().size()));

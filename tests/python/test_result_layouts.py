@@ -1,0 +1,54 @@
+"""Strides of results, first recorded where they say nothing (sizes 0 and 1) or where two orders of the axes look alike: eager's at all other
+sizes, in call mode. Transposed operands, whose order is known for all sizes, need one recording.
+"""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import escapement
+
+OPERATORS = {
+    "relu": torch.relu, "add": lambda x: x + x, "scaled": lambda x: 2 * x, "where": lambda x: torch.where(x > 0, x, 2.0), "clone": lambda x: x.clone(),
+    "to": lambda x: x.to(torch.int64), "round": torch.round, "integers": lambda x: x.char().round().clamp(min=0), "pow": lambda x: x.abs() ** x,
+    "power of a number": lambda x: 2 ** x, "logsigmoid": F.logsigmoid, "hardswish": F.hardswish, "lerp": lambda x: torch.lerp(x, x + 1, 0.5),
+    "softmax": lambda x: x.softmax(-1), "sum": lambda x: x.sum(0), "cat": lambda x: torch.cat([x, x]), "frac": lambda x: x.frac(), "gelu": F.gelu,
+}
+VIEWS = {
+    "transposed": lambda x: x.mT, "rows of transposed": lambda x: x.mT[::2], "columns of transposed": lambda x: x.mT[:, ::3], "stepped": lambda x: x[:, ::2],
+    "repeated": lambda x: x[..., None].expand(*x.shape, 2).transpose(0, -1), "itself": lambda x: x,
+}
+FIRST = ((0, 0), (1, 1), (1, 3), (2, 2), (4, 3))
+SIZES = ((2, 3), (1, 2), (3, 1), (4, 6), (2, 2), (5, 1), (0, 3), (7, 11))
+
+
+def same_layout(ours, eager):
+    matters = [size != 1 for size in eager.shape]
+    strides = [[s for s, m in zip(t.stride(), matters) if m] for t in (ours, eager)]
+    return ours.shape == eager.shape and (not eager.numel() or strides[0] == strides[1]) and torch.allclose(ours, eager, 1e-4, 1e-5)
+
+
+def calls(first):
+    for seed, sizes in enumerate((first, *SIZES)):
+        yield torch.randn(sizes, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("first", FIRST)
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("name", OPERATORS)
+def test_strides(name, view, first):
+    def program(x):
+        return OPERATORS[name](VIEWS[view](x))
+
+    function = escapement.jit(program)
+    for x in calls(first):
+        ours, eager = function(x), program(x)
+        assert same_layout(ours, eager), (x.shape, ours.stride(), eager.stride())
+
+
+@pytest.mark.parametrize("name", ("relu", "add", "where", "clone", "to", "gelu"))
+def test_an_order_that_is_known_takes_one_recording(name):
+    function = escapement.jit(lambda x: OPERATORS[name](x.mT))
+    for x in calls((3, 5)):
+        function(x)
+    assert function.info()["recordings"] == 1, function.info()
