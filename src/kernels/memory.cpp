@@ -35,6 +35,7 @@ class Memory {
   }
 
  private:
+  // Roots whose memory is the host's: what leaves the call, or must be a tensor of torch's.
   void find_outputs() {
     leaves_.assign(trace_.values.size(), false);
     IdMap<Storage, bool> leaving(trace_.storage_count);
@@ -42,6 +43,12 @@ class Memory {
       if (o.kind == Output::Kind::none || !o.value || trace_[o.value].kind == ValueKind::none) continue;
       leaves_[trace_.type(o.value).root] = true;
       leaving[trace_.type(o.value).storage] = true;
+    }
+    // ATen refuses operands that overlap where they are of one storage of its own: not of the arena, where each tensor seems to have another.
+    for (const Instr& instr : trace_.instrs) {
+      if (instr.op != Op::call || instr.why != Reason::call_overlap) continue;
+      for (const ValueId operand : instr.operands)
+        if (operand) leaves_[trace_.type(operand).root] = true;
     }
     // What shares memory with an output leaves with it: a call may return its argument's memory as a value of its own.
     for (uint32_t i = 0; i < trace_.values.size(); ++i) {

@@ -10,9 +10,13 @@ namespace {
 
 constexpr const char* kBecause = "no two elements of a written tensor are one";
 
-bool is_stride_of_input(const DimTable& dims, Dim stride) {
+// Of an input, or of a view that a library call made.
+bool is_any_stride(const DimTable& dims, Dim stride) {
+  const auto is_stride = [&](Symbol s) {
+    return dims.info(s).kind == SymbolKind::stride || dims.info(s).source.kind == Source::Kind::value_stride;
+  };
   const std::vector<Symbol> symbols = dims.symbols(stride);
-  return std::any_of(symbols.begin(), symbols.end(), [&](Symbol s) { return dims.info(s).kind == SymbolKind::stride; });
+  return std::any_of(symbols.begin(), symbols.end(), is_stride);
 }
 
 // Along an axis of more than one element.
@@ -21,7 +25,7 @@ bool may_be_zero(OpCall& call, Dim stride, Dim size) {
   const Dim zero = dims.constant(0);
   if (dims.less_equal(size, dims.constant(1)) == Truth::yes) return false;
   if (dims.as_constant(stride)) return *dims.as_constant(stride) == 0;
-  if (!is_stride_of_input(dims, stride)) return false;  // products of sizes: then there are no elements
+  if (!is_any_stride(dims, stride)) return false;  // products of sizes: then there are no elements
   if (dims.hint(stride) == std::optional<int64_t>(0)) return true;
   call.tape.guard_relation(Guard::Kind::not_equal, stride, zero, true, kBecause);
   return false;

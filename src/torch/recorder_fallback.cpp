@@ -330,7 +330,7 @@ class OneOp {
     try {
       if (!plan_.lower(call_)) return false;
       call_.why = Reason::call_rule_disagreed;
-      if (plan_.writes.empty()) return functional_agrees(call_) && (hold_order_of_axes(), true);
+      if (plan_.writes.empty()) return functional_agrees(call_) && (hold_seen_layout(), true);
       if (plan_.metadata) return rename_metadata();
       return values_agree(call_, m, {}) && store_all(call_, m, before_);
     } catch (const UserError&) {
@@ -341,34 +341,46 @@ class OneOp {
     return false;
   }
 
-  // The axes of a pointwise result are in the order of its operands' strides. Where that order is not known for all sizes, it is as it was seen
-  // for sizes that agree with these in all that decides it. (Replay mode has rules of its own: replay_mode/layouts.h.)
-  void hold_order_of_axes() {
-    if (tape_.host_looks || call_.results.empty() || !call_.results[0]) return;
+  // What a layout was compared with at the sizes of the recording may be nothing: then it is held to sizes that agree in what decides it.
+  void hold_seen_layout() {
+    if (call_.results.empty() || !call_.results[0]) return;
     const TensorType& type = call_.type(call_.results[0]);
     const InstrId made_by = tape_.trace()[call_.results[0]].definition;
-    if (!made_by || info(tape_.trace()[made_by].op).kind != OpKind::pointwise) return;
+    if (!made_by || type.rank() < 2 || type.root != call_.results[0]) return;
     std::vector<ValueId> operands;
     std::copy_if(call_.values.begin(), call_.values.end(), std::back_inserter(operands), [](ValueId v) { return static_cast<bool>(v); });
-    if (type.rank() < 2 || type.root != call_.results[0] || !call_.build.result_strides(operands, type.sizes).empty()) return;
-    hold_degenerate(type.sizes);
-    for (const ValueId v : operands) hold_order(std::vector<Dim>(call_.type(v).strides));
+    const Op op = tape_.trace()[made_by].op;
+    if (info(op).kind == OpKind::pointwise) hold_order_of_axes(operands, type);
+    if (op == Op::attention) hold_nothing(operands, type);
   }
 
-  void hold_degenerate(const std::vector<Dim>& sizes) {
-    for (const Dim size : std::vector<Dim>(sizes))
-      for (const int64_t end : {0, 1})
-        tape_.guard_relation(Guard::Kind::equal, size, call_.table().constant(end), call_.table().hint(size) == std::optional(end), kOrder);
+  // The axes of a pointwise result are in the order of its operands' strides. Where that order is not known for all sizes the result was taken
+  // for contiguous, which it is as long as no two axes of more than one element are in another order. (Replay mode: replay_mode/layouts.h.)
+  void hold_order_of_axes(const std::vector<ValueId>& operands, const TensorType& type) {
+    if (tape_.host_looks || !call_.build.result_strides(operands, type.sizes).empty()) return;
+    for (const ValueId v : operands) {
+      const TensorType operand = call_.type(v);
+      for (int i = 0; i < operand.rank(); ++i)
+        for (int j = i + 1; j < operand.rank(); ++j) hold_order(operand, i, j);
+    }
   }
 
-  void hold_order(const std::vector<Dim>& strides) {
-    for (size_t i = 0; i < strides.size(); ++i)
-      for (size_t j = i + 1; j < strides.size(); ++j) {
-        const auto a = call_.table().hint(strides[i]), b = call_.table().hint(strides[j]);
-        if (!a || !b) continue;
-        tape_.guard_relation(Guard::Kind::less, strides[i], strides[j], *a < *b, kOrder);
-        if (*a >= *b) tape_.guard_relation(Guard::Kind::equal, strides[i], strides[j], *a == *b, kOrder);
-      }
+  void hold_order(const TensorType& type, int outer, int inner) {
+    DimTable& dims = call_.table();
+    const Dim zero = dims.constant(0), one = dims.constant(1), two = dims.constant(2);
+    const auto has_several = [&](int axis) { return dims.max(dims.sub(dims.min(type.sizes[axis], two), one), zero); };   // 0 or 1
+    const Dim matters = dims.mul(has_several(outer), has_several(inner));
+    const Dim less = dims.mul(matters, dims.add(type.strides[inner], one)), more = dims.mul(matters, type.strides[outer]);
+    const auto a = dims.hint(less), b = dims.hint(more);
+    if (a && b) tape_.guard_relation(Guard::Kind::less_equal, less, more, *a <= *b, kOrder);
+  }
+
+  // Attention has several layouts, of operands that are not contiguous; a result without elements tells none.
+  void hold_nothing(const std::vector<ValueId>& operands, const TensorType& type) {
+    const Dim count = call_.table().product(type.sizes);
+    if (call_.table().hint(count) != std::optional<int64_t>(0)) return;
+    if (std::all_of(operands.begin(), operands.end(), [&](ValueId v) { return call_.build.is_contiguous(call_.type(v)); })) return;
+    tape_.guard_relation(Guard::Kind::equal, count, call_.table().constant(0), true, kOrder);
   }
 
   bool has_many_dims() const {

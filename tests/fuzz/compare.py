@@ -139,7 +139,7 @@ class Judge:
         rough = max(ROUGH[b.dtype], ROUGH_MIXED if self.mixed else 0)
         near = near_places(a, b, rough)
         if self.in_order:
-            near |= ~places(torch.isfinite, a) & ~places(torch.isfinite, b)
+            near |= is_lost(a) & is_lost(b)
         if bool(near.all()):
             return True
         fine = self.finer().get(path)
@@ -202,6 +202,12 @@ def near_places(a, b, rough):
     finite = torch.isfinite(b) & torch.isfinite(a)
     scale = b[finite].abs().max().clamp(min=1) if bool(finite.any()) else 1
     return torch.where(finite, (a - b).abs() <= rough * scale, (a == b) | (a != a) & (b != b))
+
+
+def is_lost(x):
+    """Infinite, not a number or zero: what a partial result that overflowed or vanished leaves, as it meets the others."""
+    real = as_real(x)
+    return ~torch.isfinite(real) | (real == 0)
 
 
 def by_path(outcome):

@@ -484,7 +484,7 @@ SECTIONS = {
         torch.relu_({w})
         F.relu({w}, inplace=True)
         F.hardtanh({w}, inplace=True)
-        torch.cat([{x}, {y}], out={w})
+        torch.cat([{x}, {y}], out={w}.new_empty(0))
         torch.where({b}, {x}, {y}, out={w})
         !{w} += {y}
         !{w} *= {n}

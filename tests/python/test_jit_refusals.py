@@ -78,3 +78,36 @@ def test_a_product_that_makes_its_target_fit(mode):
     for rows, n in ((5, 5), (1, 5), (5, 5), (1, 1), (2, 2), (1, 3)):
         x, a = torch.ones(rows, n), torch.ones(2, n, n)
         assert torch.equal(jitted(x, a, a), function(x, a, a))
+
+
+# Writes onto what they read, and onto themselves, which ATen refuses where there are such elements.
+OVERLAPS = {
+    "shifted": lambda v: v[1:].add_(v[:-1]), "shifted back": lambda v: v[:-1].mul_(v[1:]), "copied": lambda v: v[1:].copy_(v[:-1]),
+    "expanded": lambda v: v[:1].expand(v.shape[0]).add_(1), "out": lambda v: torch.add(v[1:], v[:-1], out=v[1:]),
+    "unfolded": lambda v: v[:1].expand(v.shape[0]).unfold(0, 1, 2)[1:].fill_(0) if len(v) else v,
+    "clamped": lambda v: v[1:].clamp_(max=v[:-1]), "stepped": lambda v: v[::2].add_(v[:(v.shape[0] + 1) // 2]), "far": lambda v: v[2:].add_(v[:-2]),
+}
+
+
+@pytest.mark.parametrize("mode", ["call", "replay"])
+@pytest.mark.parametrize("wanted", [True, False])
+@pytest.mark.parametrize("first", [1, 0, 3])
+@pytest.mark.parametrize("name", OVERLAPS)
+def test_overlapping_writes(name, first, wanted, mode):
+    """Whether anybody wants what was written or not; recorded where there is nothing to overlap or where it is refused."""
+    def program(x):
+        v = x * 1
+        OVERLAPS[name](v)
+        return v if wanted else x
+
+    function = escapement.jit(program, mode=mode)
+    for size in (first, 3, 2, 0, 5, 1, 4, 7):
+        x = torch.arange(float(size))
+        outcomes = []
+        for run in (program, function):
+            try:
+                outcomes.append(run(x.clone()))
+            except Exception as error:
+                outcomes.append(type(error))
+        eager, ours = outcomes
+        assert ours is eager if isinstance(eager, type) else torch.equal(ours, eager), (size, ours, eager)
