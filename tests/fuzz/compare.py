@@ -71,7 +71,8 @@ class Judge:
         self.signed = not EXTREMES.search(program.source())
         self.in_order = IN_ORDER.search(program.source())
         self.bits = REINTERPRETED.search(program.source())
-        self.mixed = bool(NARROW.search(program.source() + " ".join(map(str, program.arguments.values()))))
+        text = program.source() + " ".join(map(str, program.arguments.values()))
+        self.rough = max((rough for name, rough in NARROW.items() if re.search(name, text)), default=0)
         self.finer = None
 
     def is_near(self, path):
@@ -136,7 +137,7 @@ class Judge:
     def is_close(self, path, a, b):
         if b.dtype not in ROUGH:
             return False
-        rough = max(ROUGH[b.dtype], ROUGH_MIXED if self.mixed else 0)
+        rough = max(ROUGH[b.dtype], self.rough)
         near = near_places(a, b, rough)
         if self.in_order:
             near |= is_lost(a) & is_lost(b)
@@ -184,8 +185,8 @@ def same_bits(a, b, signed=True):
 
 
 ROUGH = {torch.float64: 1e-9, torch.float32: 2e-4, torch.float16: 2e-2, torch.bfloat16: 6e-2, torch.complex64: 2e-4}
-ROUGH_MIXED = 1e-5   # of doubles that were made from narrower numbers
-NARROW = re.compile(r"float32|float16|\.float\(|\.half\(")
+# A wide result of narrower numbers is as rough as they are.
+NARROW = {r"bfloat16": 6e-2, r"\bfloat16|\.half\(": 2e-2, r"float32|\.float\(": 1e-5}
 
 
 def as_real(x):
