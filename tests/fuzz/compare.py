@@ -78,8 +78,8 @@ class Judge:
     def is_near(self, path):
         if self.loose:
             return bool(self.near)
-        index = re.match(r"result\[(\d+)\]", path)
-        text = self.results[int(index[1])] if index else path
+        index = re.match(r"result\[(\d+)\](.*)", path)
+        text = self.results[int(index[1])] + index[2] if index else path
         return any(name in self.near for name in {text, text.split("[")[0], *re.findall(r"\b(?:v\d+|[a-h])\b", text)})
 
     def difference(self, ours, eager, finer=lambda: None):
