@@ -184,7 +184,7 @@ def same_bits(a, b, signed=True):
     return bool(equal.all())
 
 
-ROUGH = {torch.float64: 1e-9, torch.float32: 2e-4, torch.float16: 2e-2, torch.bfloat16: 6e-2, torch.complex64: 2e-4}
+ROUGH = {torch.float64: 1e-9, torch.float32: 2e-4, torch.float16: 2e-2, torch.bfloat16: 6e-2, torch.complex64: 2e-4, torch.complex128: 1e-9}
 # A wide result of narrower numbers is as rough as they are.
 NARROW = {r"bfloat16": 6e-2, r"\bfloat16|\.half\(": 2e-2, r"float32|\.float\(": 1e-5}
 
