@@ -193,14 +193,21 @@ void check_world(Tape& tape) {
   if (const std::string changed = tape.world->at_end(); !changed.empty()) tape.refuse(Reason::state_changed, changed);
 }
 
-// Results of a program that switches inference mode by itself are made in the mode that it had on, if that is one for all of them.
+bool is_given(const Trace& trace, Storage storage) {
+  return std::any_of(trace.inputs.begin(), trace.inputs.end(), [&](const Input& i) { return i.value && trace.type(i.value).storage == storage; });
+}
+
+// Results of a program that switches inference mode by itself are made in the mode that it had on, if that is one for all of them. What shares
+// an argument's memory was not made at all: a library call may make it at other sizes, and then in the caller's mode.
 void note_inference(Tape& tape, const std::vector<c10::IValue>& outputs) {
   const bool outside = c10::InferenceMode::is_enabled();
   std::optional<bool> inside;
   for (const c10::IValue& v : outputs) {
     if (!v.isTensor() || !v.toTensor().defined()) continue;
     const Wrapper* const w = Wrapper::of(v.toTensor());
-    if (!w || !w->value() || !tape.trace()[tape.trace().type(w->value()).root].definition) continue;
+    if (!w || !w->value()) continue;
+    const TensorType& type = tape.trace().type(w->value());
+    if (!tape.trace()[type.root].definition || is_given(tape.trace(), type.storage)) continue;
     const bool made = w->inner().is_inference();
     if (inside.value_or(made) != made) return tape.refuse(Reason::state_changed, "only some of the results are made in inference mode");
     inside = made;
