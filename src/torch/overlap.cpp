@@ -38,9 +38,16 @@ bool may_overlap_itself(OpCall& call, ValueId value) {
   return false;
 }
 
-// Provably before the other in memory, the way ATen sees tensors whose elements lie without gaps; it does not look at others.
+// Behind the last element, from the root's first.
+Dim end_of(DimTable& dims, const TensorType& type) {
+  Dim end = dims.add(type.offset, dims.constant(1));
+  for (size_t d = 0; d < type.sizes.size(); ++d) end = dims.add(end, dims.mul(dims.sub(type.sizes[d], dims.constant(1)), type.strides[d]));
+  return end;
+}
+
+// Provably before the other in memory. (ATen takes tensors with gaps for apart, and then reads of one what it has just written of the other.)
 bool lies_before(DimTable& dims, const TensorType& a, const TensorType& b) {
-  return a.root == b.root && dims.less_equal(dims.add(a.offset, dims.product(a.sizes)), b.offset) == Truth::yes;
+  return a.root == b.root && dims.less_equal(end_of(dims, a), b.offset) == Truth::yes;
 }
 
 bool may_overlap_with(OpCall& call, ValueId written, ValueId other) {

@@ -60,6 +60,9 @@ c10::SymIntArrayRef Wrapper::sym_sizes_custom() const {
     fill(sizes_, *tape_, tape_->trace().type(value_).sizes, inner_.sizes());
     sizes_symbolic_ = true;
   }
+  // Torch's indexing reads the first size of a 0-d tensor before it finds that there is none.
+  static const c10::SymInt nothing = 0;
+  if (sizes_.empty()) return {&nothing, size_t{0}};
   return sizes_;
 }
 
