@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 
+#include "torch/each_tensor.h"
 #include "torch/lower.h"
 #include "torch/replay_mode/segment.h"
 
@@ -21,16 +22,5 @@ std::unique_ptr<StreamNode> describe_arguments(const Segment& segment, const OpP
 
 // Equal but for numbers.
 bool is_similar(const StreamNode& a, const StreamNode& b);
-
-template <class Visit>
-void each_tensor_of(const c10::IValue& value, const Visit& visit) {
-  if (value.isTensor()) return visit(value.toTensor());
-  if (value.isTensorList()) {
-    for (const at::Tensor& tensor : value.toTensorVector()) visit(tensor);
-  } else if (value.isOptionalTensorList()) {
-    for (const auto& tensor : value.toOptionalTensorVector())
-      if (tensor.has_value()) visit(*tensor);
-  }
-}
 
 }  // namespace escapement
