@@ -58,7 +58,7 @@ class Preparer {
     }
     note_writes();
     recipe_.effect = instr_.effect;
-    recipe_.copies = name == "aten::copy_" && overload.empty();
+    recipe_.may_copy_onto_itself = name == "aten::copy_" && overload.empty() && operands_are_laid_out_alike();
     if (instr_.op == Op::linear) prepare_linear(pack_weights);
     else if (can_use_out(name, overload)) use_out(name);
     return std::move(recipe_);
@@ -111,6 +111,11 @@ class Preparer {
       if (of_value && source.value == value) return true;
     }
     return false;
+  }
+
+  bool operands_are_laid_out_alike() const {
+    const auto like_the_first = [&](ValueId v) { return plan_.trace.type(v).strides == plan_.trace.type(instr_.operands[0]).strides; };
+    return std::all_of(instr_.operands.begin(), instr_.operands.end(), like_the_first);
   }
 
   void note_writes() {
@@ -194,7 +199,7 @@ bool agree(c10::IntArrayRef seen, c10::IntArrayRef wanted, uint32_t checked, c10
 }
 
 // `x[0] += 1` ends with a copy of `x[0]` onto itself. ATen takes two views of one memory for an overlap where the strides of axes of size 1
-// differ, and strides of ours do.
+// differ, and strides of ours do where those of the program do not.
 bool copies_onto_itself(const torch::jit::Stack& stack) {
   const at::Tensor to = stack[0].toTensor(), from = stack[1].toTensor();
   if (to.dtype() != from.dtype() || to.sizes() != from.sizes() || !to.has_storage() || !from.has_storage()) return false;
@@ -272,7 +277,7 @@ bool run_call(const CallRecipe& recipe, CallState& state, TensorTable& tensors, 
     for (const CallRecipe::Argument& argument : recipe.arguments) state.stack.push_back(patched(argument, tensors, context));
     const bool out = recipe.form == CallRecipe::Form::out;
     if (out) state.stack.emplace_back(tensors.get(recipe.results[0].recipe));
-    if (recipe.copies && copies_onto_itself(state.stack)) state.stack.resize(1);
+    if (recipe.may_copy_onto_itself && copies_onto_itself(state.stack)) state.stack.resize(1);
     else recipe.op->callBoxed(state.stack);
     fits = out || take_results(recipe, state.stack, tensors, recipes);
   }

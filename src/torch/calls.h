@@ -30,7 +30,7 @@ struct CallRecipe {
   };
   enum class Form : uint8_t { boxed, out, linear } form = Form::boxed;
 
-  bool copies = false;   // aten::copy_
+  bool may_copy_onto_itself = false;   // aten::copy_ of one layout
 
   std::optional<c10::OperatorHandle> op;
   std::vector<Argument> arguments;

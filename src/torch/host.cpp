@@ -86,7 +86,10 @@ uint32_t TensorRecipes::add(ValueId value) {
   if (type.dtype != DType::other) recipe.dtype = c10::scalarTypeToTypeMeta(scalar_type_of(type.dtype));
   else ESCAPEMENT_CHECK(root.dtype == DType::other, "a view of another dtype than its root's is a call's result");
   for (const Dim size : type.sizes) recipe.sizes.push_back(executable_.slot(size));
-  for (const Dim stride : type.strides) recipe.strides.push_back(executable_.slot(stride));
+  for (const Dim stride : type.strides) {
+    if (dims_.as_constant(stride) == std::optional<int64_t>(0)) recipe.expanded |= uint64_t{1} << recipe.strides.size();
+    recipe.strides.push_back(executable_.slot(stride));
+  }
   if (type.offset) recipe.offset = executable_.slot(type.offset);
   else recipe.offset = executable_.constant(0);
   recipes_.push_back(std::move(recipe));
@@ -115,6 +118,16 @@ c10::IntArrayRef TensorTable::values(const std::vector<Slot>& slots, c10::SmallV
   into.resize(slots.size());
   for (size_t i = 0; i < slots.size(); ++i) into[i] = context_.table[slots[i]];
   return into;
+}
+
+// An axis of size 0 counts as 1 in torch's strides, in ours it is 0, like any other product; and a stride of 0 is an expanded axis to ATen.
+c10::IntArrayRef TensorTable::strides(const TensorRecipe& recipe) {
+  const auto made = values(recipe.strides, strides_);
+  const bool is_empty = std::any_of(recipe.sizes.begin(), recipe.sizes.end(), [&](Slot slot) { return context_.table[slot] == 0; });
+  if (!is_empty) return made;
+  for (size_t d = 0; d < strides_.size(); ++d)
+    if ((recipe.expanded >> d & 1) == 0) strides_[d] = std::max<int64_t>(strides_[d], 1);
+  return strides_;
 }
 
 void* TensorTable::address(uint32_t index) const {

@@ -33,6 +33,7 @@ struct TensorRecipe {
   bool contiguous = false;           // by its sizes, whatever they are
   caffe2::TypeMeta dtype;            // none for a dtype that has no name of ours: it is the root's
   std::vector<Slot> sizes, strides;
+  uint64_t expanded = 0;             // axes whose stride is 0 for all sizes
   Slot offset = 0;                   // elements from the root's first element
   uint32_t level = 0;                // of the shape program: when all of these are known
 };
@@ -78,7 +79,7 @@ class TensorTable {
 
   // Sizes or strides of a recipe in the current shapes. Valid until the next call of either.
   c10::IntArrayRef sizes(const TensorRecipe& recipe) { return values(recipe.sizes, sizes_); }
-  c10::IntArrayRef strides(const TensorRecipe& recipe) { return values(recipe.strides, strides_); }
+  c10::IntArrayRef strides(const TensorRecipe& recipe);
   int64_t offset(const TensorRecipe& recipe) const { return context_.table[recipe.offset]; }
 
  private:
