@@ -65,7 +65,8 @@ def form(value):
 class Judge:
     """Tells the first difference, as (kind, text). `loose`: results have no names, any exception is as good as another, and what
     shares memory is not promised. Values that are compared by tolerance may be those of eager or, each, those of eager in double precision
-    (`finer`, an Outcome, made when it is asked for): where eager's own cancel, to be right is no fault. Where they overflow and those of double
+    (`finer`, an Outcome, made when it is asked for): where eager's own cancel, to be right is no fault,
+    nor to be as far from it as eager is. Where they overflow and those of double
     precision do not, eager has no value to compare with."""
 
     def __init__(self, program, loose=False):
@@ -144,6 +145,8 @@ class Judge:
         near = near_places(a, b, rough)
         if self.in_order:
             near |= is_lost(a) & (is_lost(b) | bool(self.overflows))
+        if not self.signed:   # the sign of a zero, turned over
+            near |= places(torch.isinf, a) & places(torch.isinf, b)
         if bool(near.all()):
             return True
         fine = self.finer().get(path)
@@ -152,7 +155,7 @@ class Judge:
         if not isinstance(fine, torch.Tensor) or fine.shape != b.shape or fine.is_complex() != b.is_complex():
             return False
         fine = fine.detach().to(b.dtype)
-        return bool((near | near_places(a, fine, rough) | places(torch.isfinite, fine) & ~places(torch.isfinite, b)).all())
+        return bool((near | near_places(a, fine, rough, AS_FAR * off(b, fine)) | places(torch.isfinite, fine) & ~places(torch.isfinite, b)).all())
 
     def sharing(self, ours, eager):
         mine, theirs = shared(ours), shared(eager)
@@ -188,6 +191,7 @@ def same_bits(a, b, signed=True):
 
 
 ROUGH = {torch.float64: 1e-9, torch.float32: 2e-4, torch.float16: 2e-2, torch.bfloat16: 6e-2, torch.complex64: 2e-4, torch.complex128: 1e-9}
+AS_FAR = 16   # times eager's own distance from double precision: what cancels has no better value
 # A wide result of narrower numbers is as rough as they are.
 NARROW = {r"bfloat16": 6e-2, r"\bfloat16|\.half\(": 2e-2, r"float32|\.float\(": 1e-5}
 
@@ -200,12 +204,19 @@ def places(test, x):
     return test(as_real(x))
 
 
-def near_places(a, b, rough):
-    """Where `a` is `b`: the same infinity, both not a number, or near in units of the tensor's largest finite value."""
+def off(a, b):
+    """How far apart they are at most, where both are finite."""
+    a, b = as_real(a).double(), as_real(b).double()
+    finite = torch.isfinite(a) & torch.isfinite(b)
+    return (a - b)[finite].abs().max().item() if bool(finite.any()) else 0
+
+
+def near_places(a, b, rough, far=0):
+    """Where `a` is `b`: the same infinity, both not a number, near in units of the tensor's largest finite value, or not farther than `far`."""
     a, b = as_real(a).double(), as_real(b).double()
     finite = torch.isfinite(b) & torch.isfinite(a)
     scale = b[finite].abs().max().clamp(min=1) if bool(finite.any()) else 1
-    return torch.where(finite, (a - b).abs() <= rough * scale, (a == b) | (a != a) & (b != b))
+    return torch.where(finite, (a - b).abs() <= rough * scale + far, (a == b) | (a != a) & (b != b))
 
 
 def is_lost(x):
