@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 
+#include "exported/input_paths.h"
 #include "exported/json_reader.h"
 #include "support/error.h"
 #include "support/text.h"
@@ -78,6 +79,7 @@ class ProgramReader {
     check_version();
     within("range_constraints", [&] { read_ranges(); });
     within("inputs", [&] { read_inputs(); });
+    within("guards_code", [&] { read_guards(); });
     const auto& nodes = graph_["nodes"].array();
     if (nodes.size() > kMaxNodes) throw UserError("more than " + std::to_string(kMaxNodes) + " nodes");
     for (size_t i = 0; i < nodes.size(); ++i) within("node " + std::to_string(i), [&] { read_node(nodes[i]); });
@@ -232,14 +234,17 @@ class ProgramReader {
     if (role == "parameter") return read_weight(ExportedInput::Kind::parameter, spec, "parameter_name");
     if (role == "buffer") return read_weight(ExportedInput::Kind::buffer, spec, "buffer_name");
     if (role == "tensor_constant") return read_weight(ExportedInput::Kind::constant, spec, "tensor_constant_name");
-    if (role == "constant_input") return;  // a Python constant that the program was exported with: no node uses it
+    if (role == "constant_input") return leaves_.push_back({});  // a Python constant that the program was exported with: no node uses it
     if (role != "user_input") throw UserError("inputs of the kind " + quote(role) + " are not supported");
     const auto& [tag, value] = only_member(spec["arg"]);
-    if (tag == "as_tensor") return read_tensor_input(value["name"].string());
-    if (tag == "as_sym_int" && value.find("as_name")) return read_integer_input(value["as_name"].string());
-    if (tag == "as_int" || tag == "as_none" || tag == "as_bool" || tag == "as_float" || tag == "as_string") return;
+    if (tag == "as_tensor") return add_leaf(), read_tensor_input(value["name"].string());
+    if (tag == "as_sym_int" && value.find("as_name")) return add_leaf(), read_integer_input(value["as_name"].string());
+    if (tag == "as_int" || tag == "as_none" || tag == "as_bool" || tag == "as_float" || tag == "as_string")
+      return leaves_.push_back({});
     throw UserError("an input of the kind " + quote(tag) + " is not supported: tensors and integers are");
   }
+
+  void add_leaf() { leaves_.emplace_back(user_inputs_++); }
 
   void read_weight(ExportedInput::Kind kind, const JsonValue& spec, const char* name) {
     ExportedInput input;
@@ -272,6 +277,26 @@ class ProgramReader {
       input.size.number = value.integer();
     }
     program_.inputs.push_back(std::move(input));
+  }
+
+  // The first entry of the calls is that of the whole module.
+  void read_guards() {
+    const JsonValue* guards = top_.find("guards_code");
+    if (guards == nullptr || guards->array().empty()) return;
+    const JsonValue* calls = module_.find("module_call_graph");
+    const JsonValue* signature = calls == nullptr || calls->array().empty() ? nullptr : calls->array()[0].find("signature");
+    const InputPaths paths = signature ? InputPaths(*signature, leaves_) : InputPaths();
+    for (const JsonValue& guard : guards->array()) program_.guards.add(guard.string(), paths);
+    for (const InputFact& fact : program_.guards.facts()) require_kind(fact);
+  }
+
+  // An integer has a value and nothing else, a tensor all but that.
+  void require_kind(const InputFact& fact) const {
+    const auto users = [](const ExportedInput& input) { return input.is_user(); };
+    auto input = std::find_if(program_.inputs.begin(), program_.inputs.end(), users);
+    for (uint32_t i = 0; i < fact.input; ++i) input = std::find_if(std::next(input), program_.inputs.end(), users);
+    if ((input->kind == ExportedInput::Kind::integer) != (fact.kind == InputFact::Kind::value))
+      throw UserError("a condition asks the input " + quote(input->name) + " for what inputs of its kind do not have");
   }
 
   // --- nodes
@@ -428,6 +453,8 @@ class ProgramReader {
   const JsonValue& top_;
   ExportedProgram program_;
   Slots slots_;
+  std::vector<std::optional<uint32_t>> leaves_;   // of the arguments of the export: which input of a call each is, if it is one
+  uint32_t user_inputs_ = 0;
   size_t blocks_ = 0;   // that the node being read lies in
   std::map<std::pair<ExportedInput::Kind, std::string>, uint32_t> by_role_;
 };

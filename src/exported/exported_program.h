@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "exported/size_contract.h"
+#include "exported/size_guards.h"
 
 namespace escapement {
 
@@ -80,6 +81,7 @@ struct ExportedProgram {
   SizeSymbols symbols;
   SizeSymbols result_symbols;      // those of the inputs, with the same numbers, and those that appear in results only
   std::map<std::string, SizeRange> ranges;
+  SizeGuards guards;               // of the user's inputs, numbered in order
 
   SizeContract contract() const;   // of the user's inputs, in order
 };

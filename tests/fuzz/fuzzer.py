@@ -40,7 +40,13 @@ def made(seed, kind):
     program = generated(seed)
     if kind == "guards":
         return with_all_sizes(program, random.Random(seed))
-    return dataclasses.replace(program, calls=program.calls[:FEWER.get(kind)])
+    calls = program.calls[:FEWER.get(kind)]
+    return dataclasses.replace(program, calls=[without_negatives(call) for call in calls] if kind == "exported" else calls)
+
+
+def without_negatives(call):
+    """A file's range of an integer begins at 2, for which 0 and 1 are let in, and nothing below (docs/exported.md)."""
+    return {name: abs(value) if type(value) is int else value for name, value in call.items()}
 
 
 def with_states(program, numbers):

@@ -66,6 +66,11 @@ std::vector<std::string> size_seeds() {
           "Mod(Max(Symbol('s0'), Integer(3)), FloorDiv(Symbol('s0'), Integer(2)))"};
 }
 
+std::vector<std::string> guard_seeds() {
+  return {"(L['a'].size()[0] % 2) != 0 and not (L['n'] ** 2 >= 7 or -L['pair'][0]._base.stride()[1] // 3 == 1)",
+          "math.floor(0.5*torch.sym_float(L['a'].size()[1])) <= max(L['n'], abs(L['a'].storage_offset()), 3) & 12"};
+}
+
 std::vector<std::string> trace_seeds() {
   std::vector<std::filesystem::path> paths;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(std::filesystem::path(ESCAPEMENT_TESTS) / "golden")) {

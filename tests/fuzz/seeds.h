@@ -15,6 +15,7 @@ std::vector<std::string> weights_seeds();
 std::vector<std::string> package_seeds();
 std::vector<std::string> safetensors_seeds();
 std::vector<std::string> size_seeds();
+std::vector<std::string> guard_seeds();
 std::vector<std::string> trace_seeds();
 
 }  // namespace escapement

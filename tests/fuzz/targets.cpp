@@ -11,6 +11,7 @@
 #include <cstdlib>
 
 #include "exported/exported_program.h"
+#include "exported/input_paths.h"
 #include "exported/json_reader.h"
 #include "exported/package_manifest.h"
 #include "exported/safetensors.h"
@@ -120,6 +121,21 @@ void read_size(std::string_view bytes) {
   });
 }
 
+// A condition over two tensors and an integer, at odd values.
+void read_guard(std::string_view bytes) {
+  static const InputPaths paths = [] {
+    const std::optional<uint32_t> leaves[] = {0, 1, 2};
+    return InputPaths(JsonValue::parse(seed_file("guard_signature.json")), leaves);
+  }();
+  run_reader([&] {
+    SizeGuards guards;
+    guards.add(bytes, paths);
+    for (const int64_t value : {int64_t{0}, int64_t{1}, int64_t{7}, INT64_MAX, INT64_MIN}) {
+      run_reader([&] { guards.check(std::vector<int64_t>(guards.facts().size(), value)); });
+    }
+  });
+}
+
 // What is read must print, and read back equal; that it is a well-formed program is the verifier's question.
 void read_trace(std::string_view bytes) {
   run_reader([&] {
@@ -142,6 +158,7 @@ const std::array kTargets{
     FuzzTarget{"package", read_package, package_seeds},
     FuzzTarget{"safetensors", read_tensors, safetensors_seeds},
     FuzzTarget{"size", read_size, size_seeds},
+    FuzzTarget{"guard", read_guard, guard_seeds},
     FuzzTarget{"trace", read_trace, trace_seeds},
 };
 

@@ -142,9 +142,14 @@ class Exported(Way):
             theirs = torch.export.load(path).module()
         except Exception as error:
             raise Refused(f"{type(error).__name__}") from None
-        self.reference = flattened(theirs)
+        self.reference = flattened(with_constants(theirs, tuple(example.values())))
         ours = flattened(escapement._C.load_exported(path, options))
-        return lambda *args: ours(*[arg for arg in args if not isinstance(arg, (bool, float))])   # those are constants of the file
+        return lambda *args: ours(*[arg for arg, known in zip(args, example.values()) if not isinstance(known, (bool, float))])
+
+
+def with_constants(function, example):
+    """Numbers that are no integers are constants of the file: whatever is given, it is called with those."""
+    return lambda *args: function(*(known if isinstance(known, (bool, float)) else given for given, known in zip(args, example)))
 
 
 class Refused(Exception):

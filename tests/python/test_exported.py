@@ -428,3 +428,63 @@ def test_a_program_in_cpp_serves_it_without_python(tmp_path):
     assert json.loads(explained)["recordings"] == 1
     refused = subprocess.run([program, path, "65"], capture_output=True, text=True, timeout=600)
     assert refused.returncode == 1 and re.search("is 65, expected", refused.stdout)
+
+
+# --- conditions under which the program was exported
+
+class Branches(torch.nn.Module):
+    """Asks for sizes and an integer while it is exported; the file has the side that was taken."""
+
+    def forward(self, x, pair, k: int):
+        y, more = pair
+        if x.shape[0] % 2 == 0:
+            return x * 2
+        if y.numel() > 2 * k:
+            x = x + 1
+        if max(y.shape[0], more["z"].shape[0]) == y.shape[0]:
+            x = x * 3
+        return x.chunk(2)[1] + k
+
+
+def branches(n, m, k, rest=2):
+    return rows(n, 3), (rows(m, 2), {"z": rows(rest)}), k
+
+
+AUTO = Dim.AUTO
+BRANCH_SHAPES = {"x": {0: AUTO}, "pair": ({0: AUTO}, {"z": {0: AUTO}}), "k": AUTO}
+
+
+@pytest.mark.parametrize("keywords", [False, True], ids=["positional", "keywords"])
+@torch.no_grad()
+def test_conditions_of_the_export_hold_at_every_call(keywords, tmp_path):
+    example = branches(7, 11, 3)
+    args, kwargs = (example[:1], dict(zip(("pair", "k"), example[1:]))) if keywords else (example, {})
+    torch.export.save(torch.export.export(Branches(), args, kwargs, dynamic_shapes=BRANCH_SHAPES), tmp_path / "model.pt2")
+    model, theirs = load(tmp_path / "model.pt2", strict=True), torch.export.load(tmp_path / "model.pt2").module()
+    core().reset()
+    outcomes = set()
+    for n, m, k, rest in [(7, 11, 3, 2), (5, 13, 4, 13), (9, 8, 2, 3), (8, 11, 3, 2), (7, 5, 5, 2), (7, 11, 3, 12), (13, 17, 2, 0), (3, 9, 2, 1), (1, 9, 2, 1)]:
+        x, pair, k = branches(n, m, k, rest)
+        flat, refused = (x, pair[0], pair[1]["z"], k), False
+        try:
+            expected = theirs(x, pair=pair, k=k) if keywords else theirs(x, pair, k)
+        except AssertionError as error:
+            assert "Guard failed" in str(error)
+            refused = True
+        if refused:
+            with pytest.raises(RuntimeError, match=r"the program was exported for calls with .*, and L\['.*export the program again"):
+                model(*flat)
+        else:
+            assert_equal(model(*flat), [expected])
+        outcomes.add(refused)
+    assert outcomes == {False, True} and core().stats()["recordings"] == 1
+
+
+@torch.no_grad()
+def test_a_condition_that_is_not_arithmetic_is_refused_at_loading(tmp_path):
+    path = tmp_path / "model.pt2"
+    torch.export.save(torch.export.export(Branches(), branches(7, 11, 3), dynamic_shapes=BRANCH_SHAPES), path)
+    for new in ("__import__('os').getpid() % 2", "L['other'].size()[0] % 2", "L['x'].shape[0] % 2", "L['k'].size()[0] % 2"):
+        bad = rewritten(path, tmp_path / "bad.pt2", edited(MODEL, ("L['x'].size()[0] % 2", new)))
+        with pytest.raises(RuntimeError, match="guards_code: "):
+            load(bad)

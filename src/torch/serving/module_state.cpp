@@ -53,6 +53,23 @@ void check_tensor(const InputForm& form, const at::Tensor& tensor) {
     throw UserError("escapement: the input '" + form.name + "' is no strided tensor on the CPU");
 }
 
+// The contract has been held: ranks are as declared.
+int64_t value_of(const InputFact& fact, const c10::IValue& input, const std::string& name) {
+  if (fact.kind == InputFact::Kind::value) return input.toInt();
+  at::Tensor tensor = input.toTensor();
+  if (fact.of_base) {
+    if (!tensor.is_view())
+      throw UserError("escapement: the input '" + name + "' is no view, and the program was exported with one under conditions on what "
+                      "it is a view of; export it with a tensor of its own");
+    tensor = tensor._base();
+  }
+  if (fact.kind == InputFact::Kind::offset) return tensor.storage_offset();
+  if (fact.axis >= static_cast<size_t>(tensor.dim()))
+    throw UserError("escapement: the input '" + name + "' has " + std::to_string(tensor.dim()) + " dims, and a condition of the program is "
+                    "about dim " + std::to_string(fact.axis));
+  return fact.kind == InputFact::Kind::size ? tensor.size(fact.axis) : tensor.stride(fact.axis);
+}
+
 }  // namespace
 
 void InputForm::check(const c10::IValue& value) const {
@@ -70,6 +87,7 @@ ModuleFacts::ModuleFacts(std::string given_name, const ExportedProgram& program,
       forms(forms_of(user_inputs(program))),
       specs(input_specs(user_inputs(program))),
       contract(program.contract()),
+      guards(program.guards),
       signature(signature_of(program)) {
   for (const InputForm& form : forms) names.push_back(form.name);
   for (const ExportedInput& input : program.inputs) {
@@ -99,6 +117,13 @@ void ModuleFacts::check_sizes(const Region::Values& inputs) const {
     }
   }
   contract.check({seen.data(), seen.size()});
+  if (!guards.empty()) check_guards(inputs);
+}
+
+void ModuleFacts::check_guards(const Region::Values& inputs) const {
+  c10::SmallVector<int64_t, 16> values;
+  for (const InputFact& fact : guards.facts()) values.push_back(value_of(fact, inputs[fact.input], names[fact.input]));
+  guards.check({values.data(), values.size()});
 }
 
 ModuleState::ModuleState(const ModuleFacts& facts, GraphRunner graph, Listener listener)

@@ -7,6 +7,7 @@
 
 #include "escapement/load.h"
 #include "exported/size_contract.h"
+#include "exported/size_guards.h"
 #include "support/options.h"
 #include "torch/exported/graph_runner.h"
 #include "torch/region.h"
@@ -39,10 +40,12 @@ struct ModuleFacts {
   std::vector<InputSpec> specs;
   std::vector<WeightFacts> weights;  // in the order of GraphRunner's
   SizeContract contract;
+  SizeGuards guards;
   Signature signature;
 
  private:
   void check_sizes(const Region::Values& inputs) const;
+  void check_guards(const Region::Values& inputs) const;
 };
 
 struct ModuleState {
