@@ -7,18 +7,13 @@
 #include "support/error.h"
 #include "torch/calls_linear.h"
 #include "torch/host_args.h"
+#include "torch/library_target.h"
 
 namespace escapement {
 namespace {
 
 constexpr uint32_t kNone = Id<void>::kNone;
 constexpr std::string_view kOutForms[] = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::matmul"};
-
-std::pair<std::string, std::string> split_target(const std::string& target) {
-  const size_t dot = target.find('.', target.find("::") == std::string::npos ? 0 : target.find("::") + 2);
-  if (dot == std::string::npos) return {target, ""};
-  return {target.substr(0, dot), target.substr(dot + 1)};
-}
 
 c10::TypeKind scalar_kind(const c10::TypePtr& type) {
   if (type->kind() == c10::TypeKind::OptionalType) return scalar_kind(type->expectRef<c10::OptionalType>().getElementType());
@@ -43,7 +38,8 @@ class Preparer {
       : plan_(plan), step_(step), instr_(plan.trace[step.instr]), tensors_(tensors), executable_(executable), host_objects_(host_objects) {}
 
   CallRecipe prepare(bool pack_weights) {
-    const auto [name, overload] = split_target(instr_.attrs.target);
+    const auto [name, overload, autocast] = LibraryTarget::parse(instr_.attrs.target);
+    recipe_.autocast = autocast;
     recipe_.op = c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), overload.c_str());
     const auto& formals = recipe_.op->schema().arguments();
     ESCAPEMENT_CHECK(instr_.attrs.args.size() == formals.size(), "arguments of " + instr_.attrs.target);
@@ -128,7 +124,7 @@ class Preparer {
   }
 
   bool can_use_out(const std::string& name, const std::string& overload) const {
-    return step_.into_planned && overload.empty() && recipe_.results.size() == 1 && recipe_.results[0].planned &&
+    return step_.into_planned && !recipe_.autocast && overload.empty() && recipe_.results.size() == 1 && recipe_.results[0].planned &&
            std::find(std::begin(kOutForms), std::end(kOutForms), name) != std::end(kOutForms);
   }
 
@@ -264,6 +260,15 @@ void settle_call(CallRecipe& recipe, uint32_t step, const TensorRecipes& tensors
   }
 }
 
+namespace {
+
+void call_library(const CallRecipe& recipe, torch::jit::Stack& stack) {
+  const AutocastAgain autocast(recipe.autocast);
+  recipe.op->callBoxed(stack);
+}
+
+}  // namespace
+
 bool run_call(const CallRecipe& recipe, CallState& state, TensorTable& tensors, const Context& context,
               const std::vector<TensorRecipe>& recipes) {
   struct Clear {
@@ -278,7 +283,7 @@ bool run_call(const CallRecipe& recipe, CallState& state, TensorTable& tensors, 
     const bool out = recipe.form == CallRecipe::Form::out;
     if (out) state.stack.emplace_back(tensors.get(recipe.results[0].recipe));
     if (recipe.may_copy_onto_itself && copies_onto_itself(state.stack)) state.stack.resize(1);
-    else recipe.op->callBoxed(state.stack);
+    else call_library(recipe, state.stack);
     fits = out || take_results(recipe, state.stack, tensors, recipes);
   }
   for (const uint32_t input : recipe.written_inputs) {

@@ -33,6 +33,7 @@ struct CallRecipe {
   bool may_copy_onto_itself = false;   // aten::copy_ of one layout
 
   std::optional<c10::OperatorHandle> op;
+  std::optional<c10::ScalarType> autocast;   // it runs under autocast to this dtype (library_target.h)
   std::vector<Argument> arguments;
   std::vector<Result> results;
   std::vector<uint32_t> written_inputs;   // inputs whose version counter the call must move

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "torch/flow.h"
+#include "torch/library_target.h"
 #include "torch/lower.h"
 #include "torch/wrapper.h"
 #include "trace/layout.h"
@@ -75,7 +76,7 @@ class CallRecorder {
     for (size_t i = 0; i < call_.reals.size(); ++i) types.push_back(result_type(i));
     const std::vector<uint32_t> writes = written_operands(collected);
     const bool effect = !writes.empty() || draws() || call_.reals.empty() || effects_.other;
-    const InstrId instr = call_.build.call(call_.plan.target, collected.operands, std::move(collected.args), std::move(types),
+    const InstrId instr = call_.build.call(library_target(call_.plan.target), collected.operands, std::move(collected.args), std::move(types),
                                            writes, effect, draws() ? Reason::call_random : call_.why);
     call_.results = call_.tape.trace()[instr].results;
     bind_sources();

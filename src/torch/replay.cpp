@@ -10,6 +10,7 @@
 
 #include "support/error.h"
 #include "torch/host_args.h"
+#include "torch/library_target.h"
 #include "trace/guard_relation.h"
 
 namespace escapement {
@@ -169,13 +170,15 @@ class Replay {
   }
 
   Values library_call(const Instr& instr) const {
-    const c10::OperatorHandle& op = handle(instr.attrs.target);
+    const LibraryTarget target = LibraryTarget::parse(instr.attrs.target);
+    const c10::OperatorHandle& op = handle(target.overload.empty() ? target.name : target.name + "." + target.overload);
     std::vector<at::Tensor> operands;
     for (const ValueId v : instr.operands) operands.push_back(tensor(v));
     const ArgSource source{operands, [this](Dim d) { return size(d); }, recording_.host_objects};
     Values stack;
     for (size_t i = 0; i < instr.attrs.args.size(); ++i)
       stack.push_back(to_ivalue(instr.attrs.args[i], op.schema().arguments()[i], source));
+    const AutocastAgain autocast(target.autocast);
     op.callBoxed(stack);
     return stack;
   }
