@@ -60,7 +60,7 @@ void end(const Wrapper& wrapper, Reason why, const char* detail) {
 
 // Eager hands back the tensor itself at some sizes, or a view, and a copy at others: as if it were written, one of them is decided on.
 bool ask_view(const Wrapper& wrapper) {
-  if (is_program_asking(wrapper)) wrapper.tape().note_write(wrapper.value());
+  if (is_program_asking(wrapper)) wrapper.tape().choices.asked_kind(wrapper.value());
   return ask(wrapper, Question::view);
 }
 

@@ -1,37 +1,23 @@
-// See copies.h. Axes of size 1 have no say in either decision. Of a tensor without elements nothing is copied, and nothing shared that anybody
-// could see: there the conditions hold whatever the sizes.
+// See copies.h.
 #include "torch/copies.h"
 
-#include <algorithm>
-#include <optional>
+#include <numeric>
+#include <vector>
 
 namespace escapement {
 namespace {
 
-bool differ_now(const DimTable& dims, Dim a, Dim b) {
-  const auto x = dims.hint(a), y = dims.hint(b);
-  return x && y && *x != *y;
+Dim distance(DimTable& dims, Dim a, Dim b) {
+  const Dim off = dims.sub(a, b);
+  return dims.max(off, dims.neg(off));
 }
 
-class Conditions {
- public:
-  Conditions(DimTable& dims, const TensorType& type) : dims_(dims), type_(type), some_(dims.min(dims.constant(1), dims.product(type.sizes))) {}
+Dim beyond_one(DimTable& dims, Dim size) { return dims.sub(size, dims.constant(1)); }
 
-  bool is_one_now(size_t axis) const { return dims_.hint(type_.sizes[axis]) == std::optional<int64_t>(1); }
-  void not_one(size_t axis) { all_.push_back({Guard::Kind::equal, type_.sizes[axis], dims_.constant(1), false}); }
-  void one(size_t axis) { all_.push_back({Guard::Kind::equal, type_.sizes[axis], dims_.constant(1), true}); }
-  void differ(Dim a, Dim b) {
-    const Dim none = dims_.sub(dims_.constant(1), some_);
-    all_.push_back({Guard::Kind::equal, dims_.mul(some_, a), dims_.add(dims_.mul(some_, b), none), false});
-  }
-  std::vector<CopyCondition> take() { return std::move(all_); }
-
- private:
-  DimTable& dims_;
-  const TensorType& type_;
-  const Dim some_;   // 0 or 1
-  std::vector<CopyCondition> all_;
-};
+// The larger of what there is; a number that is never positive is nothing.
+void take_larger(DimTable& dims, Dim& all, Dim more) {
+  if (dims.less_equal(more, dims.constant(0)) != Truth::yes) all = all ? dims.max(all, more) : more;
+}
 
 // The products of the last sizes, of none of them first.
 std::vector<Dim> products_from_behind(DimTable& dims, std::span<const Dim> sizes) {
@@ -40,38 +26,61 @@ std::vector<Dim> products_from_behind(DimTable& dims, std::span<const Dim> sizes
   return products;
 }
 
+// ATen makes a view if, wherever an axis does not continue in memory what stands behind it, the new sizes have a border, too.
+class Borders {
+ public:
+  Borders(DimTable& dims, const TensorType& type, std::span<const Dim> sizes)
+      : dims_(dims), type_(type), old_(products_from_behind(dims, type.sizes)), fresh_(products_from_behind(dims, sizes)) {}
+
+  // At least 1: of these two axes more than one element each, all between them of size 1, and no view over this border.
+  Dim breaks(size_t outer, size_t inner) {
+    Dim least = dims_.min(beyond_one(dims_, type_.sizes[outer]), beyond_one(dims_, type_.sizes[inner]));
+    for (size_t axis = outer + 1; axis < inner; ++axis) least = dims_.min(least, dims_.sub(dims_.constant(2), type_.sizes[axis]));
+    least = dims_.min(least, distance(dims_, type_.strides[outer], dims_.mul(type_.sizes[inner], type_.strides[inner])));
+    const Dim behind = old_[type_.sizes.size() - inner];
+    for (const Dim product : fresh_) least = dims_.min(least, distance(dims_, product, behind));
+    return least;
+  }
+
+ private:
+  DimTable& dims_;
+  const TensorType& type_;
+  const std::vector<Dim> old_, fresh_;
+};
+
 }  // namespace
 
-std::vector<CopyCondition> why_contiguous_copies(DimTable& dims, const TensorType& type, std::span<const Dim> copied) {
-  Conditions conditions(dims, type);
-  for (size_t axis = 0; axis < copied.size(); ++axis) {
-    if (conditions.is_one_now(axis) || !differ_now(dims, type.strides[axis], copied[axis])) continue;
-    conditions.not_one(axis);
-    conditions.differ(type.strides[axis], copied[axis]);
-    break;
+Dim some_elements(DimTable& dims, const TensorType& type) { return dims.min(dims.constant(1), dims.product(type.sizes)); }
+
+Dim misfit(DimTable& dims, const TensorType& type, std::span<const int> innermost_first) {
+  Dim expected = dims.constant(1), worst;
+  for (const int axis : innermost_first) {
+    const Dim size = type.sizes[axis], stride = type.strides[axis];
+    if (dims.equal(size, dims.constant(1)) != Truth::yes && dims.equal(stride, expected) != Truth::yes)
+      take_larger(dims, worst, dims.min(beyond_one(dims, size), distance(dims, stride, expected)));
+    expected = dims.mul(expected, size);
   }
-  return conditions.take();
+  return worst;
 }
 
-// ATen makes a view if, wherever an axis does not continue in memory what stands behind it, the new sizes have a border, too.
-std::vector<CopyCondition> why_reshape_copies(DimTable& dims, const TensorType& type, std::span<const Dim> sizes) {
-  Conditions conditions(dims, type);
-  const std::vector<Dim> old = products_from_behind(dims, type.sizes), fresh = products_from_behind(dims, sizes);
-  for (size_t inner = type.sizes.size(); inner-- > 1;) {
-    if (conditions.is_one_now(inner)) continue;
-    size_t outer = inner - 1;
-    while (outer > 0 && conditions.is_one_now(outer)) --outer;
-    if (conditions.is_one_now(outer)) break;
-    const Dim next = dims.mul(type.sizes[inner], type.strides[inner]), behind = old[type.sizes.size() - inner];
-    const bool border = std::any_of(fresh.begin(), fresh.end(), [&](Dim product) { return !differ_now(dims, product, behind); });
-    if (border || !differ_now(dims, type.strides[outer], next)) continue;
-    for (const size_t axis : {outer, inner}) conditions.not_one(axis);
-    for (size_t axis = outer + 1; axis < inner; ++axis) conditions.one(axis);
-    conditions.differ(type.strides[outer], next);
-    for (const Dim product : fresh) conditions.differ(product, behind);
-    break;
-  }
-  return conditions.take();
+Dim contiguous_copies(DimTable& dims, const TensorType& type) {
+  std::vector<int> innermost_first(type.sizes.size());
+  std::iota(innermost_first.rbegin(), innermost_first.rend(), 0);
+  return misfit(dims, type, innermost_first);
+}
+
+Dim reshape_copies(DimTable& dims, const TensorType& type, std::span<const Dim> sizes) {
+  Borders borders(dims, type, sizes);
+  Dim worst;
+  for (size_t inner = type.sizes.size(); inner-- > 1;)
+    for (size_t outer = inner; outer-- > 0;) take_larger(dims, worst, borders.breaks(outer, inner));
+  return worst ? worst : dims.constant(0);
+}
+
+Dim reshape_strays(DimTable& dims, const TensorType& type, Dim copies) {
+  const Dim strided = contiguous_copies(dims, type);
+  if (!strided) return {};
+  return dims.min(dims.min(strided, some_elements(dims, type)), dims.sub(dims.constant(1), copies));
 }
 
 }  // namespace escapement

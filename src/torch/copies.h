@@ -1,23 +1,22 @@
-// Where eager copies a tensor at some sizes, and at others returns the tensor itself (contiguous) or a view of it (reshape). Which of them
-// it does is decided by sizes and strides; what is given here holds now, and as long as it holds, eager copies.
-// In replay mode (Tape::host_looks) anybody may notice at once, so the decision is guarded at the operator, whichever way it went.
+// Where eager copies a tensor at some sizes, and at others returns the tensor itself (contiguous) or a view of it (reshape). Which of them it
+// does is decided by sizes and strides alone, and said here as one number: at least 1 where eager copies a tensor that has elements, and less
+// where it does not. Axes of size 1 have no say. Of a tensor without elements nothing is copied, whatever the number.
 #pragma once
 
 #include <span>
-#include <vector>
 
 #include "trace/trace.h"
 
 namespace escapement {
 
-struct CopyCondition {
-  Guard::Kind kind;
-  Dim left, right;
-  bool holds;   // of the relation
-};
+// 1 if there are elements, else 0.
+Dim some_elements(DimTable& dims, const TensorType& type);
+// How far the worst axis is from the stride that the axes inside of it give it. None: no axis is, for any sizes.
+Dim misfit(DimTable& dims, const TensorType& type, std::span<const int> innermost_first);
 
-// `copied`: the strides that the result has. Empty: eager does not copy at the sizes of this recording, or it cannot be said why.
-std::vector<CopyCondition> why_contiguous_copies(DimTable& dims, const TensorType& type, std::span<const Dim> copied);
-std::vector<CopyCondition> why_reshape_copies(DimTable& dims, const TensorType& type, std::span<const Dim> sizes);
+Dim contiguous_copies(DimTable& dims, const TensorType& type);   // none: never, provably
+Dim reshape_copies(DimTable& dims, const TensorType& type, std::span<const Dim> sizes);
+// At least 1 where eager makes a view, of elements, whose strides are not those of the copy: of a tensor that is not contiguous.
+Dim reshape_strays(DimTable& dims, const TensorType& type, Dim copies);
 
 }  // namespace escapement

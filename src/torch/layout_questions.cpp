@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "torch/copies.h"
 #include "torch/recorder_fallback.h"
 
 namespace escapement {
@@ -30,24 +31,11 @@ std::vector<int> innermost_first(at::MemoryFormat format, int64_t rank) {
 class Layout {
  public:
   explicit Layout(const AskedLayout& asked)
-      : tape_(asked.tape), dims_(asked.tape.dims()), value_(asked.value), type_(asked.tape.trace().type(asked.value)), real_(asked.real) {}
+      : tape_(asked.tape), dims_(asked.tape.dims()), value_(asked.value), type_(asked.tape.trace().type(asked.value)), sizes_(asked.real.sizes().vec()),
+        strides_(asked.real.strides().vec()), offset_(asked.real.storage_offset()), none_(asked.real.numel() == 0) {}
 
-  // "Every axis has size 1 or the stride that the inner ones give it", of a tensor that is not empty: how far the worst axis is from
-  // that, an expression that is 0 where it holds and else larger. Empty: it holds for all sizes.
-  Dim misfit(const std::vector<int>& innermost_first) {
-    const Dim one = dims_.constant(1);
-    Dim expected = one, worst;
-    for (const int axis : innermost_first) {
-      const Dim size = type_.sizes[axis], stride = type_.strides[axis];
-      if (dims_.equal(size, one) != Truth::yes && dims_.equal(stride, expected) != Truth::yes) {
-        const Dim off = dims_.sub(stride, expected);
-        const Dim misfit = dims_.min(dims_.sub(size, one), dims_.max(off, dims_.neg(off)));
-        worst = worst ? dims_.max(worst, misfit) : misfit;
-      }
-      expected = dims_.mul(expected, size);
-    }
-    return worst;
-  }
+  // "Every axis has size 1 or the stride that the inner ones give it", of a tensor that is not empty. Empty: it holds for all sizes.
+  Dim misfit(const std::vector<int>& innermost_first) { return escapement::misfit(dims_, type_, innermost_first); }
 
   Dim smallest_size() {
     Dim smallest;
@@ -57,20 +45,20 @@ class Layout {
 
   BoolExprPtr at_most_zero(Dim dim, bool hint) { return bool_relation(Guard::Kind::less_equal, dim, dims_.constant(0), hint); }
   BoolExprPtr holds_something() {
-    if (real_.numel() == 0) return bool_relation(Guard::Kind::less_equal, dims_.constant(1), smallest_size(), false);
+    if (none_) return bool_relation(Guard::Kind::less_equal, dims_.constant(1), smallest_size(), false);
     BoolExprPtr all = bool_constant(true);
     for (const Dim size : type_.sizes)
       all = bool_both(std::move(all), bool_relation(Guard::Kind::less_equal, dims_.constant(1), size, true));
     return all;
   }
 
-  // Of a copy where eager makes a view at some sizes: those are guarded, or the recording ends here (Tape::note_may_share).
+  // Of a copy where eager makes a view at some sizes: those are guarded, or the recording ends here (choices.h).
   bool tells_layout() {
-    tape_.note_shared_write(value_);
+    tape_.choices.layout_read(value_);
     return tape_.live();
   }
 
-  bool addresses(int axis) const { return real_.size(axis) != 1 && real_.numel() != 0; }
+  bool addresses(int axis) const { return sizes_[axis] != 1 && !none_; }
 
   // Of an input, what is read from it.
   std::optional<Dim> certain_stride(int axis) {
@@ -79,16 +67,16 @@ class Layout {
     const Dim claimed = type_.strides[axis];
     const auto symbol = dims_.as_symbol(claimed);
     if (symbol && dims_.info(*symbol).source.kind == Source::Kind::input_stride) return claimed;
-    if (!addresses(axis)) return tape_.input_stride(*input, axis, real_.stride(axis));
+    if (!addresses(axis)) return tape_.input_stride(*input, axis, strides_[axis]);
     return {};
   }
 
   // Where the axis addresses something now, it is guarded that it does.
   Dim stride(int axis) {
-    if (!tells_layout()) return dims_.constant(real_.stride(axis));
+    if (!tells_layout()) return dims_.constant(strides_[axis]);
     if (!addresses(axis)) {
       tape_.pin_everything(kStridesRead);
-      return dims_.constant(real_.stride(axis));
+      return dims_.constant(strides_[axis]);
     }
     decide(tape_, *holds_something(), kStridesRead);
     tape_.guard_relation(Guard::Kind::less, dims_.constant(1), type_.sizes[axis], true, kStridesRead);
@@ -96,10 +84,12 @@ class Layout {
   }
 
   Dim offset() {
+    tape_.choices.written(value_);   // where in whose memory it lies
+    if (!tape_.live()) return dims_.constant(offset_);
     if (dims_.as_constant(type_.offset) != std::optional<int64_t>(0)) {
-      if (real_.numel() == 0) {
+      if (none_) {
         tape_.pin_everything(kOffsetRead);
-        return dims_.constant(real_.storage_offset());
+        return dims_.constant(offset_);
       }
       decide(tape_, *holds_something(), kOffsetRead);
     }
@@ -110,8 +100,8 @@ class Layout {
   std::vector<int> order_seen() const {
     std::vector<int> order;
     for (int axis = 0; axis < type_.rank(); ++axis)
-      if (real_.size(axis) > 1) order.push_back(axis);
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return real_.stride(a) < real_.stride(b); });
+      if (sizes_[axis] > 1) order.push_back(axis);
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return strides_[a] < strides_[b]; });
     return order;
   }
 
@@ -133,7 +123,10 @@ class Layout {
   DimTable& dims_;
   const ValueId value_;
   const TensorType type_;
-  const at::Tensor real_;
+  // What was seen when it was asked: the tensor may have become another view when somebody looks at the answer.
+  const std::vector<int64_t> sizes_, strides_;
+  const int64_t offset_;
+  const bool none_;
 };
 
 // `premise`: where the answer is an expression of sizes; elsewhere it is what was seen, of these very inputs.
@@ -152,13 +145,20 @@ bool is_shortcut() {
 void set_shortcut_asks(ShortcutAsks asks) { shortcut_asks.store(asks, std::memory_order_release); }
 
 c10::SymBool asked_contiguous(const AskedLayout& asked, at::MemoryFormat format) {
+  asked.tape.begin_question(asked.value);
+  if (is_shortcut()) {
+    const std::vector<int> order = innermost_first(format, asked.real.dim());
+    return order.empty() ? asked.real.is_contiguous(format) : !Layout(asked).misfit(order);
+  }
+  return lies_as(asked, format);
+}
+
+c10::SymBool lies_as(const AskedLayout& asked, at::MemoryFormat format) {
   const bool seen = asked.real.is_contiguous(format);
   const std::vector<int> order = innermost_first(format, asked.real.dim());
   if (order.empty()) return seen;  // no axes, or a format of another rank
   Layout layout(asked);
-  asked.tape.begin_question(asked.value);
   Dim misfit = layout.misfit(order);
-  if (is_shortcut()) return !misfit;
   if (composite_in_progress() == nullptr && !layout.tells_layout()) return seen;
   if (format != at::MemoryFormat::Contiguous)
     return layout_answer(asked.tape, misfit ? layout.at_most_zero(misfit, seen) : bool_constant(seen), layout.holds_something());

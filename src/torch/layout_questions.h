@@ -26,6 +26,7 @@ using ShortcutAsks = bool (*)();
 ESCAPEMENT_API void set_shortcut_asks(ShortcutAsks asks);
 
 c10::SymBool asked_contiguous(const AskedLayout& asked, at::MemoryFormat format);
+c10::SymBool lies_as(const AskedLayout& asked, at::MemoryFormat format);   // the same, where the answer matters whoever asks
 c10::SymBool asked_dense(const AskedLayout& asked);            // non-overlapping and dense
 c10::SymInt asked_stride(const AskedLayout& asked, int axis);  // its conditions are guarded when somebody looks at the number
 c10::SymInt asked_offset(const AskedLayout& asked);            // of the storage

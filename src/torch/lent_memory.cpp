@@ -85,7 +85,7 @@ void LentMemory::take_in(Tape& tape) {
     lent.seen.assign(bytes_of(lent.memory), bytes_of(lent.memory) + lent.seen.size());
     const c10::impl::ExcludeDispatchKeyGuard unseen(kRecorderKey);
     const ValueId literal = tape.own_literal(lent.memory.clone());
-    tape.note_shared_write(lent.root);
+    tape.choices.written(lent.root);
     tape.builder.write(lent.root, literal);
   }
 }

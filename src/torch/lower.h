@@ -6,6 +6,7 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -70,6 +71,9 @@ class OpCall {
   Reason why = Reason::call_no_row;         // set by a lowering that declines
   bool draws = false;                       // it drew random numbers, whatever its tags say
   bool may_share = false;                   // eager returns its argument's memory at some sizes and fresh memory at others
+  bool as_library_may_share = false;        // the same, of a call that is left to ATen: the memory of the first argument
+  std::vector<Dim> result_sizes;            // of a call that is left to ATen, if the lowering knows them
+  std::optional<Choice> choice;             // that the first result is the outcome of
 
   // --- arguments by name. Absent: none, empty, or the given default.
   int find(std::string_view name) const;    // -1

@@ -47,6 +47,7 @@ std::vector<Dim> broadcast_sizes(OpCall& call) {
 }
 
 std::vector<std::vector<Dim>> rule_sizes(OpCall& call) {
+  if (!call.result_sizes.empty()) return {call.result_sizes};
   if (call.plan.sizes) return call.plan.sizes->rule(call);
   if (const Flow* flow = flow_of(call)) return flow_sizes(call, *flow);
   if (!call.plan.pointwise) return {};
@@ -66,6 +67,7 @@ class CallRecorder {
   explicit CallRecorder(OpCall& call) : call_(call), dims_(call.table()) {}
 
   void record() {
+    hold_layouts();
     CallArgs collected = call_args(call_.tape, *call_.plan.schema, call_.args, call_.values);
     note_flow();
     rules_ = rule_sizes(call_);
@@ -169,8 +171,15 @@ class CallRecorder {
   }
 
   Storage shared_storage(const at::Tensor& real) const {
-    const ValueId v = argument_sharing(real);
+    const ValueId v = call_.as_library_may_share ? call_.value_at(0) : argument_sharing(real);
     return v ? call_.type(v).storage : Storage();
+  }
+
+  // What makes views asks how a tensor lies, and may refuse it.
+  void hold_layouts() {
+    if (call_.as_library_may_share) return;
+    for (const at::Tensor& real : call_.reals)
+      if (const ValueId v = argument_sharing(real)) call_.tape.choices.layout_read(v);
   }
 
   template <class Match>
@@ -261,8 +270,27 @@ namespace {
 // Operators whose results have another rank, or are other tensors, where a size is 0 or 1. (Splits, squeezes and unbind have lowerings.)
 constexpr std::string_view kRankBySizes[] = {"cov", "corrcoef", "linalg_lstsq", "addmv"};
 
+// Of nothing the mask has another dtype, and the first result is the argument.
+void guard_nothing(OpCall& call) {
+  const Dim count = call.table().product(call.type(call.value_at(0)).sizes);
+  const bool none = call.table().hint(count) == std::optional<int64_t>(0);
+  call.tape.guard_relation(Guard::Kind::equal, count, call.table().constant(0), none, "dropout of nothing");
+  if (none) call.tape.refuse(Reason::recorder_refused, "native_dropout of nothing hands back its argument");
+}
+
+// In training: of nothing it hands back its argument.
+void note_dropout(OpCall& call) {
+  constexpr std::string_view kDropouts[] = {"dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"};
+  if (std::find(std::begin(kDropouts), std::end(kDropouts), call.plan.base) == std::end(kDropouts) || !call.plan.writes.empty()) return;
+  const ValueId input = call.value_at(0);
+  if (!input || call.reals.size() != 1 || call.reals[0].is_same(call.real_at(0))) return;
+  const bool unlike = call.real_at(0).is_inference() != call.reals[0].is_inference();
+  call.choice = Choice{.source = input, .copies = {}, .strays = {}, .itself = true, .unlike = unlike};
+}
+
 // Before the call: what comes out of it otherwise would be noticed only behind it, when there is no way back.
 void guard_degenerate_sizes(OpCall& call) {
+  if (call.plan.base == "native_dropout") return guard_nothing(call);
   if (std::find(std::begin(kRankBySizes), std::end(kRankBySizes), call.plan.base) == std::end(kRankBySizes)) return;
   DimTable& dims = call.table();
   for (const ValueId v : call.values) {
@@ -278,6 +306,7 @@ void guard_degenerate_sizes(OpCall& call) {
 void record_call(OpCall& call) {
   call.results.clear();
   guard_degenerate_sizes(call);
+  note_dropout(call);
   CallRecorder(call).record();
 }
 

@@ -1,5 +1,9 @@
 // Copies and casts: clone, contiguous, to, copy_, fill_. Where eager hands back its argument at some sizes and a copy at others, a
-// copy is recorded and the call says `may_share`.
+// copy is recorded and the call says `may_share` (choices.h).
+#include <c10/core/InferenceMode.h>
+
+#include "torch/copies.h"
+#include "torch/layout_questions.h"
 #include "torch/lower_families.h"
 
 namespace escapement {
@@ -33,17 +37,18 @@ bool copy_as(OpCall& call, ValueId v, DType dtype, c10::MemoryFormat format) {
   return call.done(call.build.pointwise(cast ? Op::cast : Op::copy, std::vector<ValueId>{v}, std::move(attrs), *strides));
 }
 
-// Eager hands back the argument: for all sizes, or for those that are contiguous as this one is, which is guarded.
-bool is_contiguous_now(OpCall& call, ValueId v) {
-  const TensorType type = call.type(v);
-  if (call.real("self").numel() == 0) return guard_elements(call, v);
-  Dim expected = call.table().constant(1);
-  for (int axis = type.rank(); axis-- > 0;) {
-    if (guard_one(call, type.sizes[axis])) continue;
-    call.tape.guard_relation(Guard::Kind::equal, type.strides[axis], expected, true, kSharing);
-    expected = call.table().mul(expected, type.sizes[axis]);
-  }
-  return true;
+// Does `contiguous` hand back the argument? Decided where the answer is no relation of the axes in their own order.
+bool decide_format(OpCall& call, ValueId v, c10::MemoryFormat format) {
+  const at::Tensor real = call.real("self");
+  return lies_as({call.tape, v, real}, format).guard_bool(__FILE__, __LINE__);
+}
+
+// `to` goes by what the strides suggest, those of axes of size 1 too; of other ranks they suggest one format.
+void decide_suggested_format(OpCall& call) {
+  const at::Tensor& self = call.arg("self").toTensor();
+  const c10::TensorImpl& impl = *self.unsafeGetTensorImpl();
+  if (self.dim() == 4) (void)impl.is_strides_like_channels_last();
+  if (self.dim() == 5) (void)impl.is_strides_like_channels_last_3d();
 }
 
 }  // namespace
@@ -69,38 +74,51 @@ void guard_layout(OpCall& call, ValueId v) {
   for (const Dim stride : type.strides) as_seen(stride);
 }
 
-void guard_copy(OpCall& call, ValueId v, const std::vector<CopyCondition>& conditions) {
-  guard_elements(call, v);
-  if (conditions.empty()) guard_layout(call, v);
-  for (const CopyCondition& c : conditions) call.tape.guard_relation(c.kind, c.left, c.right, c.holds, kSharing);
+bool decide_copy(OpCall& call, ValueId v, Dim copies) {
+  DimTable& dims = call.table();
+  const Dim copied = dims.min(copies, some_elements(dims, call.type(v)));
+  const bool now = *dims.hint(copied) >= 1;
+  call.tape.guard_relation(Guard::Kind::less_equal, dims.constant(1), copied, now, kSharing);
+  return now;
+}
+
+void note_choice(OpCall& call, Choice choice) {
+  DimTable& dims = call.table();
+  const at::Tensor self = call.real("self");
+  const bool copied = !call.reals[0].storage().is_alias_of(self.storage());
+  const bool expected = self.numel() != 0 && *dims.hint(choice.copies) >= 1;
+  ESCAPEMENT_CHECK(copied == expected, "a copy where a view was expected, or the other way");
+  choice.unlike = self.is_inference() != c10::InferenceMode::is_enabled();
+  call.choice = std::move(choice);
 }
 
 bool lower_clone(OpCall& call) {
+  return copy_as(call, call.value("self"), call.result_type(), format_of(call, c10::MemoryFormat::Preserve));
+}
+
+bool lower_contiguous(OpCall& call) {
   const ValueId v = call.value("self");
-  const bool contiguous = call.plan.base == "contiguous";
-  const auto format = format_of(call, contiguous ? c10::MemoryFormat::Contiguous : c10::MemoryFormat::Preserve);
-  if (contiguous) {
-    if (format == c10::MemoryFormat::Contiguous && call.build.is_contiguous(call.type(v))) return call.done(v);
-    const bool itself = call.reals[0].is_same(call.real("self"));
-    if (call.tape.host_looks && itself) return format == c10::MemoryFormat::Contiguous && is_contiguous_now(call, v) && call.done(v);
-    call.may_share = true;
-  }
+  const auto format = format_of(call, c10::MemoryFormat::Contiguous);
+  call.as_library_may_share = true;
+  if (format != c10::MemoryFormat::Contiguous) return decide_format(call, v, format) ? call.done(v) : call.decline(Reason::call_layout);
+  const Dim copies = contiguous_copies(call.table(), call.type(v));
+  if (!copies) return call.done(v);
+  const bool decides = call.tape.host_looks || call.tape.choices.decides_now();
+  if (decides && !decide_copy(call, v, copies)) return call.done(v);
+  call.may_share = !decides;
   if (!copy_as(call, v, call.result_type(), format)) return false;
-  if (!contiguous) return true;
-  std::vector<CopyCondition> conditions;
-  if (!call.reals[0].is_same(call.real("self")))
-    conditions = why_contiguous_copies(call.table(), call.type(v), call.type(call.results[0]).strides);
-  if (call.tape.host_looks) return guard_copy(call, v, conditions), true;
-  call.tape.note_may_share(call.results[0], v, std::move(conditions));
-  call.tape.note_may_be_same(call.results[0], v);
+  if (!decides) note_choice(call, {.source = v, .copies = copies, .strays = {}, .itself = true});
   return true;
 }
 
 bool lower_to(OpCall& call) {
   const ValueId v = call.value("self");
   if (call.reals[0].device() != call.real("self").device()) return call.decline(Reason::call_attribute);
-  if (call.reals[0].is_same(call.real("self"))) return call.done(v);  // decided by dtype and device alone
-  return copy_as(call, v, call.result_type(), format_of(call, c10::MemoryFormat::Preserve));
+  const auto format = format_of(call, c10::MemoryFormat::Preserve);
+  if (format != c10::MemoryFormat::Preserve) decide_suggested_format(call);
+  call.as_library_may_share = format != c10::MemoryFormat::Preserve;
+  if (call.reals[0].is_same(call.real("self"))) return call.done(v);  // decided by dtype and device, else
+  return copy_as(call, v, call.result_type(), format);
 }
 
 bool lower_copy(OpCall& call) {

@@ -11,13 +11,15 @@ struct SliceBounds {
 SliceBounds slice_bounds(OpCall& call, Dim size);                      // of the arguments start, end, step; guarded
 Dim normal_index(OpCall& call, std::string_view name, Dim size);       // a negative one counts from the end; guarded
 
-// Where eager makes a view of the argument at some sizes and a copy at others, and the host may notice (Tape::host_looks): what was decided
-// is guarded.
+// Where eager makes a view of the argument at some sizes and a copy at others, and the host may notice (Tape::host_looks), or an earlier
+// recording found that it is seen (choices.h): what was decided is guarded.
 inline constexpr const char* kSharing = "a view or a copy";
 bool guard_one(OpCall& call, Dim size);                  // is it 1?
 bool guard_elements(OpCall& call, ValueId v);            // has the argument none?
 void guard_layout(OpCall& call, ValueId v);              // as it was seen
-void guard_copy(OpCall& call, ValueId v, const std::vector<CopyCondition>& conditions);
+bool decide_copy(OpCall& call, ValueId v, Dim copies);   // does eager copy `v`? As it did now
+// That eager copied, of a trace that copies at all sizes. Throws InternalError if `copies` says otherwise than eager.
+void note_choice(OpCall& call, Choice choice);
 
 bool lower_add(OpCall& call);
 bool lower_addc(OpCall& call);
@@ -37,6 +39,7 @@ bool lower_clamp(OpCall& call);
 bool lower_clamp_side(OpCall& call);
 bool lower_clone(OpCall& call);
 bool lower_compare(OpCall& call);
+bool lower_contiguous(OpCall& call);
 bool lower_contract(OpCall& call);
 bool lower_copy(OpCall& call);
 bool lower_diagonal(OpCall& call);

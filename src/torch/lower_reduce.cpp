@@ -304,7 +304,8 @@ bool lower_glu(OpCall& call) {
 // Outside training the op returns its argument; in training it draws random numbers, but for a tensor without elements.
 bool lower_dropout(OpCall& call) {
   const ValueId input = call.value("input");
-  if (call.reals.size() != 1 || !call.reals[0].is_same(call.real("input"))) return call.decline(Reason::call_random);
+  if (!input || call.reals.size() != 1) return call.decline(Reason::call_random);
+  if (!call.reals[0].is_same(call.real("input"))) return call.decline(Reason::call_random);
   if (call.flag("train") && call.number("p") != 0) {
     const Dim count = call.table().product(call.type(input).sizes);
     call.tape.guard_relation(Guard::Kind::equal, count, call.table().constant(0), true, "dropout of nothing draws nothing");

@@ -31,7 +31,7 @@ constexpr Row kRows[] = {
     {"addcmul", lower_addc}, {"addcdiv", lower_addc}, {"lerp", lower_lerp},
     {"eq", lower_compare}, {"ne", lower_compare}, {"lt", lower_compare}, {"le", lower_compare}, {"gt", lower_compare}, {"ge", lower_compare},
     // copies and casts
-    {"clone", lower_clone}, {"contiguous", lower_clone}, {"to", lower_to}, {"_to_copy", lower_to}, {"lift_fresh_copy", lower_clone}, {"type_as", lower_to},
+    {"clone", lower_clone}, {"contiguous", lower_contiguous}, {"to", lower_to}, {"_to_copy", lower_to}, {"lift_fresh_copy", lower_clone}, {"type_as", lower_to},
     {"copy", lower_copy}, {"fill", lower_fill}, {"zero", lower_fill},
     // views
     {"view", lower_view}, {"_unsafe_view", lower_view}, {"reshape", lower_reshape}, {"view_as", lower_view_as}, {"reshape_as", lower_reshape_as},
@@ -55,6 +55,7 @@ constexpr Row kRows[] = {
     {"group_norm", lower_group_norm}, {"batch_norm", lower_batch_norm},
     {"_native_batch_norm_legit_no_training", lower_native_batch_norm},
     {"tril", lower_tril}, {"triu", lower_tril}, {"glu", lower_glu}, {"dropout", lower_dropout}, {"feature_dropout", lower_dropout},
+    {"alpha_dropout", lower_dropout}, {"feature_alpha_dropout", lower_dropout},
     // creation
     {"full", lower_full}, {"zeros", lower_full}, {"ones", lower_full}, {"full_like", lower_full}, {"zeros_like", lower_full},
     {"ones_like", lower_full}, {"new_full", lower_full}, {"new_zeros", lower_full}, {"new_ones", lower_full}, {"scalar_tensor", lower_full},

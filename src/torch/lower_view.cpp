@@ -1,6 +1,8 @@
 // Views: the same memory under other sizes and strides.
 #include <algorithm>
 
+#include "torch/copies.h"
+#include "torch/layout_questions.h"
 #include "torch/lower_families.h"
 
 namespace escapement {
@@ -65,8 +67,10 @@ std::vector<int32_t> identity_order(int rank) {
   return order;
 }
 
+// Eager refuses a view that the strides do not allow.
 bool view_as_sizes(OpCall& call, std::vector<Dim> sizes) {
   const ValueId v = call.value("self");
+  call.tape.choices.layout_read(v);
   return call.done(reshape_to(call, v, infer_sizes(call, call.table().product(call.type(v).sizes), std::move(sizes))));
 }
 
@@ -97,7 +101,8 @@ bool view_of_these(OpCall& call, ValueId v, std::vector<Dim> sizes) {
   }
 }
 
-// A view if the layout allows it for all sizes, else a copy; eager makes a view at some of them (copies.h).
+// A view if the layout allows it for all sizes, else a copy; eager makes a view at some of them (choices.h). Where that is decided here, ATen
+// does what is right at all sizes, but in replay mode, where results are known before they are made.
 bool reshape_as_sizes(OpCall& call, std::vector<Dim> sizes) {
   const ValueId v = call.value("self");
   sizes = infer_sizes(call, call.table().product(call.type(v).sizes), std::move(sizes));
@@ -107,16 +112,18 @@ bool reshape_as_sizes(OpCall& call, std::vector<Dim> sizes) {
     try {
       return call.done(reshape_to(call, v, sizes));
     } catch (const std::exception&) {
-      if (call.tape.host_looks) return view_of_these(call, v, std::move(sizes));
-      call.may_share = true;  // not for all sizes
+      if (call.tape.host_looks) return view_of_these(call, v, std::move(sizes));  // not for all sizes
     }
   }
+  call.as_library_may_share = true;
+  call.result_sizes = sizes;
   if (call.type(v).dtype == DType::other) return call.decline(Reason::call_dtype);
-  const std::vector<CopyCondition> conditions =
-      aliased ? std::vector<CopyCondition>() : why_reshape_copies(call.table(), call.type(v), sizes);
-  if (call.tape.host_looks) guard_copy(call, v, conditions);
+  if (call.tape.choices.decides_now()) return call.decline(Reason::call_layout);
+  const Dim copies = reshape_copies(call.table(), call.type(v), sizes);
+  if (call.tape.host_looks && !decide_copy(call, v, copies)) return call.decline(Reason::call_layout);
+  call.may_share = !call.tape.host_looks;
   const ValueId copy = copied(call, v);
-  if (!call.tape.host_looks) call.tape.note_may_share(copy, v, conditions);
+  if (call.may_share) note_choice(call, {.source = v, .copies = copies, .strays = reshape_strays(call.table(), call.type(v), copies)});
   return call.done(reshape_to(call, copy, std::move(sizes)));
 }
 
@@ -186,8 +193,21 @@ SliceBounds slice_bounds(OpCall& call, Dim size) {
 bool lower_alias(OpCall& call) { return call.done(call.build.view(Op::alias, call.value("self"), {})); }
 bool lower_detach(OpCall& call) { return call.done(call.build.view(Op::detach, call.value("self"), {})); }
 
+namespace {
+
+// Eager refuses elements of another size where the last axis has gaps, which is said of nothing, too, and whether the result is used or not.
+void hold_last_stride(OpCall& call) {
+  const at::Tensor real = call.real("self");
+  if (real.dim() == 0 || real.element_size() == call.reals[0].element_size()) return;
+  const int last = static_cast<int>(real.dim()) - 1;
+  const Dim stride = call.tape.dim_of(asked_stride({call.tape, call.value("self"), real}, last));
+  call.tape.guard_relation(Guard::Kind::equal, stride, call.table().constant(1), true, "elements of another size in the same memory");
+}
+
+}  // namespace
+
 bool lower_view(OpCall& call) {
-  if (!call.given("size")) return call.decline(Reason::call_attribute);  // view(dtype)
+  if (!call.given("size")) return hold_last_stride(call), call.decline(Reason::call_attribute);  // view(dtype)
   return view_as_sizes(call, call.dims("size"));
 }
 
@@ -459,6 +479,7 @@ bool as_strided_fits(OpCall& call, ValueId root, Dim start, std::span<const Dim>
 
 bool lower_as_strided(OpCall& call) {
   const ValueId v = call.value("self");
+  call.tape.choices.written(v);   // it reads any of the memory, whosever that is
   DimTable& dims = call.table();
   Attrs attrs;
   attrs.sizes = call.dims("size");

@@ -226,7 +226,7 @@ void note_outputs(Tape& tape, const std::vector<c10::IValue>& outputs) {
     Output out = output_of(tape, v);
     if (tape.live()) tape.builder.output(std::move(out));
   }
-  if (tape.live()) tape.note_outputs();
+  if (tape.live()) tape.choices.at_end();
   if (tape.live()) tape.judge_captures(outputs);
   if (tape.live()) drop_implied_guards(tape.trace());
 }

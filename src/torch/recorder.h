@@ -11,6 +11,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,6 +32,7 @@ struct Recording {
   std::optional<Reason> refused;            // set: never replay this trace
   std::string refused_detail;
   bool learned = false;                     // refused, but the next recording will do better
+  std::set<size_t> decided;                 // by number: operators at which that one decides between a view and a copy (choices.h)
   size_t ops = 0;                           // ATen calls seen
   Ground ground;                            // the world it was made in (world.h)
   std::optional<bool> inference;            // the program itself switches inference mode: its results are made with it on, or off

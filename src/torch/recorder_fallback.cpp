@@ -314,12 +314,18 @@ class OneOp {
     if (changes_too_much() || writes_unknown_sizes()) return;
     hold_written_sizes();
     const Mark m = mark(tape_);
-    if (lowered(m)) return;
+    if (lowered(m)) return note_choice();
     take_back(tape_, m);
     if (looks_beyond()) return;
     call_.may_share = false;
+    if (call_.choice && call_.choice->copies) call_.choice.reset();   // ATen makes it at each call
     record_call(call_);
+    note_choice();
     refresh_written();
+  }
+
+  void note_choice() {
+    if (call_.choice && tape_.live()) tape_.choices.note(call_.results[0], *call_.choice);
   }
 
   bool lowered(const Mark& m) {
@@ -436,6 +442,7 @@ class OneOp {
     if (!w || call_.results.size() != 1) return false;
     const at::Tensor& real = w->inner();
     if (!sizes_agree(call_, call_.results[0], real) || !strides_agree(call_, call_.results[0], real)) return false;
+    tape_.choices.renamed(w->value());
     w->stand_for(call_.results[0]);
     return true;
   }

@@ -5,8 +5,6 @@
 #include <bit>
 #include <utility>
 
-#include <c10/core/InferenceMode.h>
-
 #include "support/error.h"
 #include "torch/program_metadata.h"
 #include "torch/symnode.h"
@@ -264,6 +262,7 @@ ValueId Tape::scalar(const Number& number, DType dtype) {
 }
 
 void Tape::forget(uint32_t first_value) {
+  choices.forget(first_value);
   const auto gone = [&](uint32_t value) { return value >= first_value; };
   std::erase_if(scalars_, [&](const auto& entry) { return gone(entry.second.index); });
   std::erase_if(root_offsets_, [&](const auto& entry) { return gone(entry.first); });
@@ -394,89 +393,9 @@ Location Tape::here() {
   return known->second;
 }
 
-void Tape::note_may_share(ValueId copy, ValueId source, std::vector<CopyCondition> conditions) {
-  for (const auto& [v, partner] : {std::pair{copy, source}, std::pair{source, copy}}) {
-    Sharing& noted = may_share_[trace().type(v).storage.index];
-    noted.partners.push_back(trace().type(partner).storage.index);
-    noted.conditions.insert(noted.conditions.end(), conditions.begin(), conditions.end());
-    noted.now = noted.now || conditions.empty();
-  }
-}
-
 void Tape::note_write(ValueId destination) {
   if (lent.holds(trace().type(destination))) refuse(Reason::storage_access, "an operator writes memory whose address the program has");
-  note_shared_write(destination);
-  // From here on the tensor stands for another value, and note_outputs would not know it again.
-  for (Identity& noted : may_be_same_)
-    if (trace().type(noted.copy).storage == trace().type(destination).storage) forbid_identity(noted);
-}
-
-void Tape::note_may_be_same(ValueId copy, ValueId source) { may_be_same_.push_back({copy, source}); }
-
-namespace {
-
-// A recording for tensors with elements only: of one without them nothing can be said that holds of others.
-void demand_elements(Tape& tape, ValueId of, const char* what) {
-  const Dim zero = tape.dims().constant(0), elements = tape.dims().product(tape.trace().type(of).sizes);
-  const bool none = tape.dims().hint(elements) == std::optional<int64_t>(0);
-  tape.guard_relation(Guard::Kind::less, zero, elements, !none, what);
-  if (none) tape.refuse(Reason::recorder_refused, what);
-}
-
-// In inference mode what is copied there was made in it, and an argument, or a view of one, was not. Which of them eager gives of a tensor
-// without elements is another matter than memory that is shared.
-void demand_copies(Tape& tape, Storage copied) {
-  for (const Output& output : tape.trace().outputs)
-    if (output.value && tape.trace().type(output.value).storage == copied && tape.live())
-      demand_elements(tape, output.value, "an output that is made in inference mode, or is an argument's where that is empty");
-}
-
-}  // namespace
-
-void Tape::forbid_identity(Identity& noted) {
-  if (!live() || std::exchange(noted.decided, true)) return;
-  demand_elements(*this, noted.source, "an output that is the argument itself where that is empty");
-}
-
-void Tape::note_shared_write(ValueId destination) {
-  const auto noted = may_share_.find(trace().type(destination).storage.index);
-  if (noted == may_share_.end()) return;
-  forbid_sharing(noted->second, "a write to memory that is shared at some sizes, or its layout read");
-}
-
-void Tape::note_outputs() {
-  note_identities();
-  std::unordered_set<uint32_t> visible, outputs;
-  for (const Input& input : trace().inputs)
-    if (input.value) visible.insert(trace().type(input.value).storage.index);
-  for (const Output& output : trace().outputs)
-    if (output.value) outputs.insert(trace().type(output.value).storage.index);
-  visible.insert(outputs.begin(), outputs.end());
-  for (const uint32_t storage : outputs) {
-    const auto noted = may_share_.find(storage);
-    if (noted == may_share_.end()) continue;
-    const auto given = [&](uint32_t partner) {
-      return std::any_of(trace().inputs.begin(), trace().inputs.end(),
-                         [&](const Input& input) { return input.value && trace().type(input.value).storage.index == partner; });
-    };
-    if (c10::InferenceMode::is_enabled() && std::any_of(noted->second.partners.begin(), noted->second.partners.end(), given))
-      demand_copies(*this, Storage(storage));
-    const auto seen = [&](uint32_t partner) { return partner != storage && visible.contains(partner); };
-    if (std::any_of(noted->second.partners.begin(), noted->second.partners.end(), seen))
-      forbid_sharing(noted->second, "an output that is a view at some sizes and a copy at others");
-  }
-}
-
-void Tape::note_identities() {
-  const auto is_output = [&](ValueId v) { return std::any_of(trace().outputs.begin(), trace().outputs.end(), [&](const Output& o) { return o.value == v; }); };
-  for (Identity& noted : may_be_same_)
-    if (is_output(noted.copy) && (input_of(noted.source) || is_output(noted.source))) forbid_identity(noted);
-}
-
-// The trace holds where no memory is shared, and there alone.
-void Tape::forbid_sharing(Sharing& noted, const char* what) {
-  if (noted.now) refuse(Reason::recorder_refused, what);
-  for (const CopyCondition& c : std::exchange(noted.conditions, {})) guard_relation(c.kind, c.left, c.right, c.holds, what);
+  choices.written(destination);
 }
 
 }  // namespace escapement

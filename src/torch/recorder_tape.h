@@ -17,7 +17,7 @@
 #include <unordered_set>
 
 #include "torch/captures.h"
-#include "torch/copies.h"
+#include "torch/choices.h"
 #include "torch/lent_memory.h"
 #include "torch/recorder.h"
 #include "torch/symnode_hooks.h"
@@ -104,15 +104,8 @@ struct Tape : std::enable_shared_from_this<Tape> {
 
   Location here();                          // asks the hook
 
-  // --- memory that eager shares at some sizes only
-  // `copy` was made of `source`, because eager does not share the memory at all sizes. That matters only if one of them is written later, or
-  // both can be seen: then what makes eager copy is guarded. `conditions`: that; none if at these sizes it does share, so the trace would
-  // be wrong.
-  void note_may_share(ValueId copy, ValueId source, std::vector<CopyCondition> conditions);
-  void note_may_be_same(ValueId copy, ValueId source);   // eager hands back the tensor itself where it is empty: `x.contiguous() is x`
-  void note_outputs();  // once all outputs are known
+  Choices choices{*this};                   // where eager makes a view at some sizes and a copy at others
   void note_write(ValueId destination);     // every in-place change, also one that only renames
-  void note_shared_write(ValueId destination);
 
  private:
   struct Unsure {
@@ -139,20 +132,6 @@ struct Tape : std::enable_shared_from_this<Tape> {
   std::vector<at::Tensor> inputs_;          // keeps storages_ keys alive
   std::vector<ValueId> input_values_;
   std::unordered_map<int, Location> lines_;
-  struct Identity {
-    ValueId copy, source;
-    bool decided = false;
-  };
-  void forbid_identity(Identity& noted);
-  void note_identities();
-  std::vector<Identity> may_be_same_;
-  struct Sharing {
-    std::vector<CopyCondition> conditions;
-    std::vector<uint32_t> partners;  // the other storages
-    bool now = false;
-  };
-  void forbid_sharing(Sharing& noted, const char* what);
-  std::unordered_map<uint32_t, Sharing> may_share_;   // by storage
 };
 using TapePtr = std::shared_ptr<Tape>;
 

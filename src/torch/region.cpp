@@ -391,6 +391,7 @@ void Region::note_refusal(const std::string& form, const Recording& recording) {
     const bool otherwise = !recording.trace.guards.empty() || *recording.refused == Reason::state_changed;
     known->second = {*recording.refused, recording.learned || (fresh && otherwise)};
     for (const at::Generator& generator : recording.unknown_generators) note_generator(generator);
+    decided_.insert(recording.decided.begin(), recording.decided.end());
   }
   note_failure(*recording.refused, recording.refused_detail);
 }
@@ -459,6 +460,11 @@ void Region::note_generator(const at::Generator& generator) {
   if (!known && generators_.size() < kGenerators) generators_.push_back(generator);
 }
 
+std::set<size_t> Region::decided() const {
+  const std::lock_guard lock(mutex_);
+  return decided_;
+}
+
 std::vector<at::Generator> Region::known_generators() const {
   const std::lock_guard lock(mutex_);
   return generators_;
@@ -503,6 +509,7 @@ Region::Values Region::wrapped(Recorder& recorder, const Values& arguments) cons
 
 Recording Region::run_recorded(Recorder& recorder, const Values& wrapped, Values& outputs) {
   if (location_) recorder.set_location_hook(location_);
+  recorder.tape()->choices.decide_at(decided());
   recorder.enter(known_generators());
   forward_(wrapped, outputs);  // an exception of the program's own passes through; ~Recorder restores the thread
   recorder.leave();

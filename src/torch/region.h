@@ -17,6 +17,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -150,6 +151,7 @@ class ESCAPEMENT_API Region : public Body {
   std::shared_ptr<Turn> take_turn(const Values& arguments, const Versions* seen, Reason& refused);
   Answer record(const Values& arguments, Values& outputs, std::shared_ptr<Turn> turn);
   std::vector<at::Generator> known_generators() const;
+  std::set<size_t> decided() const;
   void note_generator(const at::Generator& generator);  // under the lock
   Values wrapped(Recorder& recorder, const Values& arguments) const;
   Recording run_recorded(Recorder& recorder, const Values& wrapped, Values& outputs);
@@ -186,6 +188,7 @@ class ESCAPEMENT_API Region : public Body {
   std::map<Reason, int64_t> fallbacks_;
   std::map<std::string, Refused> refused_;            // by form_of the call
   std::vector<at::Generator> generators_;             // that recordings drew from
+  std::set<size_t> decided_;                          // Recording::decided
   std::map<std::string, int> spent_;                  // recordings by form, if they are limited
   std::unique_ptr<ReplayRegion> replay_;              // from the first call beyond the limits
   std::vector<std::string> misses_;
