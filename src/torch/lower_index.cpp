@@ -201,6 +201,21 @@ bool lower_stack(OpCall& call) {
   return !parts.empty() && combined(call, parts, *axis);
 }
 
+namespace {
+
+// Then eager clones, and so keeps a strange layout; else the result is contiguous, whether the argument is or not.
+bool pads_nothing(OpCall& call, ValueId v, std::span<const Dim> pads) {
+  if (call.build.is_contiguous(call.type(v))) return false;
+  DimTable& dims = call.table();
+  Dim all = dims.constant(0);
+  for (const Dim pad : pads) all = dims.add(all, pad);
+  const bool nothing = dims.hint(all) == std::optional<int64_t>(0);
+  call.tape.guard_relation(Guard::Kind::equal, all, dims.constant(0), nothing, "a pad of nothing");
+  return nothing;
+}
+
+}  // namespace
+
 bool lower_pad(OpCall& call) {
   const ValueId v = call.value("self");
   if (call.plan.base == "pad" && call.text("mode") != "constant") return call.decline(Reason::call_attribute);
@@ -209,6 +224,7 @@ bool lower_pad(OpCall& call) {
   attrs.sizes = call.dims("pad");
   for (const Dim d : attrs.sizes)  // a negative pad cuts: left to ATen
     if (call.table().less_equal(call.table().constant(0), d) != Truth::yes) return call.decline(Reason::call_attribute);
+  if (pads_nothing(call, v, attrs.sizes)) return lower_clone(call);
   attrs.value = call.given("value") ? number_of(call.tape, call.arg("value")) : number(0);
   return call.done(call.build.combine(Op::pad, std::vector<ValueId>{v}, std::move(attrs)));
 }

@@ -16,6 +16,7 @@
 
 #include "kernels/axes.h"
 #include "support/error.h"
+#include "torch/copies.h"
 #include "torch/each_tensor.h"
 #include "torch/gradient_mirror.h"
 #include "torch/lower.h"
@@ -375,7 +376,7 @@ class OneOp {
     DimTable& dims = call_.table();
     const Dim zero = dims.constant(0), one = dims.constant(1), two = dims.constant(2);
     const auto has_several = [&](int axis) { return dims.max(dims.sub(dims.min(type.sizes[axis], two), one), zero); };   // 0 or 1
-    const Dim matters = dims.mul(has_several(outer), has_several(inner));
+    const Dim matters = dims.mul(some_elements(dims, type), dims.mul(has_several(outer), has_several(inner)));   // of nothing no order shows
     const Dim less = dims.mul(matters, dims.add(type.strides[inner], one)), more = dims.mul(matters, type.strides[outer]);
     const auto a = dims.hint(less), b = dims.hint(more);
     if (a && b) tape_.guard_relation(Guard::Kind::less_equal, less, more, *a <= *b, kOrder);
