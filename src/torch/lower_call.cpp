@@ -165,9 +165,15 @@ class CallRecorder {
     if (shared_storage(real)) return false;
     if (real.dim() <= 1) return true;
     if (!known_) return false;
-    if (call_.plan.sizes && call_.plan.sizes->layout != ResultLayout::of_operands) return true;
+    const bool fixed = call_.plan.sizes && call_.plan.sizes->layout != ResultLayout::of_operands;
+    if (fixed && tells_layout(real)) return true;
     return std::all_of(call_.values.begin(), call_.values.end(),
                        [&](ValueId v) { return !v || call_.build.is_contiguous(call_.type(v)); });
+  }
+
+  // Contiguous it is in any order of the axes, if only one of them has more than one element.
+  static bool tells_layout(const at::Tensor& real) {
+    return std::all_of(real.sizes().begin(), real.sizes().end(), [](int64_t size) { return size > 1; });
   }
 
   Storage shared_storage(const at::Tensor& real) const {

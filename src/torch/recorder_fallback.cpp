@@ -359,6 +359,23 @@ class OneOp {
     const Op op = tape_.trace()[made_by].op;
     if (info(op).kind == OpKind::pointwise) hold_order_of_axes(operands, type);
     if (op == Op::attention) hold_nothing(operands, type);
+    if (plan_.base == "index") hold_unseen_order(operands, type);
+  }
+
+  // Picked elements lie in the order of the argument's strides. Axes of which no two elements each were seen may lie otherwise than they do.
+  void hold_unseen_order(const std::vector<ValueId>& operands, const TensorType& type) {
+    if (tape_.host_looks || are_contiguous(operands)) return;
+    DimTable& dims = call_.table();
+    Dim unseen = dims.constant(0);
+    for (int outer = 0; outer < type.rank(); ++outer) {
+      for (int inner = outer + 1; inner < type.rank(); ++inner)
+        if (const Dim both = matters(type, outer, inner); dims.hint(both) == std::optional<int64_t>(0)) unseen = dims.add(unseen, both);
+    }
+    tape_.guard_relation(Guard::Kind::equal, unseen, dims.constant(0), true, kOrder);
+  }
+
+  bool are_contiguous(const std::vector<ValueId>& operands) const {
+    return std::all_of(operands.begin(), operands.end(), [&](ValueId v) { return call_.build.is_contiguous(call_.type(v)); });
   }
 
   // The axes of a pointwise result are in the order of its operands' strides. Where that order is not known for all sizes the result was taken
@@ -372,12 +389,18 @@ class OneOp {
     }
   }
 
-  void hold_order(const TensorType& type, int outer, int inner) {
+  // 0 or 1: do the axes have an order that shows? Of nothing none does.
+  Dim matters(const TensorType& type, int outer, int inner) {
     DimTable& dims = call_.table();
     const Dim zero = dims.constant(0), one = dims.constant(1), two = dims.constant(2);
-    const auto has_several = [&](int axis) { return dims.max(dims.sub(dims.min(type.sizes[axis], two), one), zero); };   // 0 or 1
-    const Dim matters = dims.mul(some_elements(dims, type), dims.mul(has_several(outer), has_several(inner)));   // of nothing no order shows
-    const Dim less = dims.mul(matters, dims.add(type.strides[inner], one)), more = dims.mul(matters, type.strides[outer]);
+    const auto has_several = [&](int axis) { return dims.max(dims.sub(dims.min(type.sizes[axis], two), one), zero); };
+    return dims.mul(some_elements(dims, type), dims.mul(has_several(outer), has_several(inner)));
+  }
+
+  void hold_order(const TensorType& type, int outer, int inner) {
+    DimTable& dims = call_.table();
+    const Dim both = matters(type, outer, inner);
+    const Dim less = dims.mul(both, dims.add(type.strides[inner], dims.constant(1))), more = dims.mul(both, type.strides[outer]);
     const auto a = dims.hint(less), b = dims.hint(more);
     if (a && b) tape_.guard_relation(Guard::Kind::less_equal, less, more, *a <= *b, kOrder);
   }
@@ -386,7 +409,7 @@ class OneOp {
   void hold_nothing(const std::vector<ValueId>& operands, const TensorType& type) {
     const Dim count = call_.table().product(type.sizes);
     if (call_.table().hint(count) != std::optional<int64_t>(0)) return;
-    if (std::all_of(operands.begin(), operands.end(), [&](ValueId v) { return call_.build.is_contiguous(call_.type(v)); })) return;
+    if (are_contiguous(operands)) return;
     tape_.guard_relation(Guard::Kind::equal, count, call_.table().constant(0), true, kOrder);
   }
 

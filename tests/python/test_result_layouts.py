@@ -8,10 +8,18 @@ import torch.nn.functional as F
 
 import escapement
 
+
+def rows(x):
+    return x if x.dim() == 3 else x[None]
+
+
 OPERATORS = {
     "relu": torch.relu, "add": lambda x: x + x, "scaled": lambda x: 2 * x, "where": lambda x: torch.where(x > 0, x, 2.0), "clone": lambda x: x.clone(),
     "to": lambda x: x.to(torch.int64), "round": torch.round, "integers": lambda x: x.char().round().clamp(min=0), "pow": lambda x: x.abs() ** x,
     "power of a number": lambda x: 2 ** x, "logsigmoid": F.logsigmoid, "hardswish": F.hardswish, "lerp": lambda x: torch.lerp(x, x + 1, 0.5),
+    "picked": lambda x: x[torch.arange(x.shape[0])], "padded by nothing": lambda x: F.pad(x, (0, 0)),
+    "mixed": lambda x: F.conv1d(rows(x), torch.ones(3, rows(x).shape[1], 1)) if x.numel() else x,
+    "pooled": lambda x: F.adaptive_avg_pool1d(rows(x), 2) if x.numel() else x,
     "softmax": lambda x: x.softmax(-1), "sum": lambda x: x.sum(0), "cat": lambda x: torch.cat([x, x]), "frac": lambda x: x.frac(), "gelu": F.gelu,
 }
 VIEWS = {
