@@ -6,6 +6,7 @@ tracer runs an operation on sizes it does not know:
 
   divisions and the like   the divisor is not 0, by a guard; where it is, the exception is raised while tracing, and the call runs eagerly
   int(number) and the like the number is finite, likewise
+  powers under `except`    the result is finite, likewise
   tensors under `except`   none of them is empty, by a guard; where one is, the call runs eagerly
 
 Numbers that come from the data have no guard: there the graph's own code has to tell, or under `except` the program behind a graph break.
@@ -14,6 +15,7 @@ Numbers that come from the data have no guard: there the graph's own code has to
 import functools
 import math
 import operator
+import sys
 
 import torch
 from torch._dynamo import exc as dynamo_exc
@@ -30,6 +32,17 @@ def real_power(base, power, modulus=1):
     return whole and power >= 0 or base > 0 or whole and base != 0
 
 
+def finite_power(base, power, modulus=1):
+    """Of floats; Python's own raises where it is too large. Of integers it is exact."""
+    numbers = base, power
+    if modulus != 1 or all(isinstance(number, (int, torch.SymInt)) for number in numbers) and power >= 0:
+        return True
+    try:
+        return -LARGEST <= torch.sym_float(base) ** torch.sym_float(power) <= LARGEST   # that it is below infinity is taken for granted
+    except OverflowError:
+        return False
+
+
 NEEDS = {   # what must hold of the operands, and what Python raises where it does not
     operator.truediv: (not_zero, ZeroDivisionError), operator.itruediv: (not_zero, ZeroDivisionError),
     operator.floordiv: (not_zero, ZeroDivisionError), operator.ifloordiv: (not_zero, ZeroDivisionError),
@@ -43,6 +56,7 @@ NEEDS.update({function: (lambda number, *digits: not isinstance(number, torch.Sy
 NEEDS.update({function: (lambda number: number >= 0, ValueError) for function in (getattr(torch, "_sym_sqrt", None),) if function})
 NEEDS.update({function: (lambda number: number > 0, ValueError) for function in (getattr(torch, "_sym_log2", None),) if function})
 SYMBOLS = (torch.SymInt, torch.SymFloat)
+LARGEST = sys.float_info.max
 
 
 def install(current_session):
@@ -75,6 +89,8 @@ def hold_numbers(function, args, translator):
     holds, raised = NEEDS[function]
     if not holds(*args):
         raise raised(f"{getattr(function, '__name__', function)} of a size")
+    if holds is real_power and under_except(translator) and not finite_power(*args):
+        raise OverflowError("a power of a size")
 
 
 def may_raise(function, args):

@@ -24,7 +24,6 @@ KNOWN = {
     "torch.empty_like(x).stride()": "strides of a tensor without elements",
     "hash(v)": "NaN hashes as the object that it is",
     "a in range(3, 9)": "a constant in a range is counted: 1 for True",
-    "attempt(pow, n, f)": "an overflow that the program catches is raised in the graph: open",
 }
 
 
@@ -117,3 +116,20 @@ PYTHONS = {
 def test_numbers_are_pythons(name):
     program, calls = PYTHONS[name]
     compare(program, calls, name)
+
+
+def test_a_power_that_overflows_inside_try():
+    """It is raised where the program catches it, or not at all where the graph is not run; below the limit one graph serves."""
+    def program(x, n, f):
+        try:
+            power = f ** n
+        except OverflowError:
+            power = -7.0
+        return x * 2, power
+
+    ours = compiled(program)
+    for n, f in ((3, 1.5), (4, 2.5), (2000, 1e6), (5, 1.5), (-2, 1e200), (3000, 1e9), (2, 0.5), (2, float("inf")), (0, float("nan")), (7, 3.5)):
+        for size in (2, 1, 0, 7):
+            args = torch.ones(size), n, f
+            assert same(outcome(ours, args), outcome(program, args)), (n, f, size)
+    assert escapement.stats()["recordings"] == 1
