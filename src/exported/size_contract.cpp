@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "support/error.h"
+#include "support/floor_division.h"
 #include "support/text.h"
 
 namespace escapement {
@@ -135,10 +136,7 @@ namespace {
 
 using Number = std::optional<int64_t>;
 
-Number floor_divide(int64_t a, int64_t b) {
-  if (b == 0 || (b == -1 && a == std::numeric_limits<int64_t>::min())) return {};
-  return a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0);
-}
+Number floor_divide(int64_t a, int64_t b) { return has_quotient(a, b) ? Number(floor_quotient(a, b)) : Number(); }
 
 Number combine(Kind kind, int64_t a, int64_t b) {
   int64_t result = 0;
@@ -146,10 +144,7 @@ Number combine(Kind kind, int64_t a, int64_t b) {
     case Kind::add: return __builtin_add_overflow(a, b, &result) ? Number() : result;
     case Kind::mul: return __builtin_mul_overflow(a, b, &result) ? Number() : result;
     case Kind::floordiv: return floor_divide(a, b);
-    case Kind::mod: {
-      const Number quotient = floor_divide(a, b);
-      return quotient ? Number(a - *quotient * b) : Number();
-    }
+    case Kind::mod: return b != 0 ? Number(floor_remainder(a, b)) : Number();
     case Kind::min: return std::min(a, b);
     case Kind::max: return std::max(a, b);
     default: return {};

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "support/error.h"
+#include "support/floor_division.h"
 
 namespace escapement {
 
@@ -16,9 +17,8 @@ constexpr double kInt64Bound = 9.2e18;
 constexpr uint32_t kDeepest = 1000;   // of float expressions, which are walked and let go of by recursion
 
 int64_t floor_div(int64_t a, int64_t b) {
-  if (b == -1 && a == INT64_MIN) throw UserError("a symbolic size overflows 64 bits");
-  const int64_t q = a / b;
-  return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;
+  if (!has_quotient(a, b)) throw UserError("a symbolic size overflows 64 bits");
+  return floor_quotient(a, b);
 }
 
 FloatExprPtr float_of_dim(Dim dim, int64_t hint) {
@@ -167,7 +167,7 @@ c10::SymNode Node::mod(const c10::SymNode& other) {
     return real(tape_, float_constant(a - std::floor(a / b) * b));
   }
   need_divisor(*tape_, o);
-  const int64_t hint = int_hint_ - floor_div(int_hint_, o.int_hint_) * o.int_hint_;
+  const int64_t hint = floor_remainder(int_hint_, o.int_hint_);
   return integer(tape_, tape_->closed ? Dim() : tape_->dims().mod(dim_, o.dim_), hint);
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "support/floor_division.h"
 #include "trace/dims_impl.h"
 
 namespace escapement {
@@ -41,14 +42,12 @@ int64_t checked_mul(int64_t a, int64_t b) {
 int64_t floor_divide(int64_t a, int64_t b) {
   if (b == 0) throw UserError("a size expression divides by zero");
   if (b == -1) return checked_mul(a, -1);
-  return a / b - (a % b != 0 && (a % b < 0) != (b < 0));
+  return floor_quotient(a, b);
 }
 
 int64_t floor_modulo(int64_t a, int64_t b) {
   if (b == 0) throw UserError("a size expression divides by zero");
-  if (b == -1) return 0;
-  const int64_t rest = a % b;
-  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+  return floor_remainder(a, b);
 }
 
 // --- order

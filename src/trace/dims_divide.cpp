@@ -89,7 +89,7 @@ Dim DimTable::Impl::floordiv_constant(Dim a, int64_t c) {
   }
   const int64_t k = constant_part(rest), whole = floor_divide(k, c);
   if (whole != 0) {
-    const Dim reduced = add(rest, constant(-checked_mul(whole, c)));
+    const Dim reduced = add(rest, constant(checked_mul(whole, -c)));
     return add(add(quotient, constant(whole)), floordiv_constant(reduced, c));
   }
   const int64_t g = common_divisor(poly(rest), c);

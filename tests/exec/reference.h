@@ -1,7 +1,9 @@
 // The reference evaluator on the tensors of plan_runner.h: what every plan must equal.
 #pragma once
 
+#include <algorithm>
 #include <optional>
+#include <span>
 
 #include "exec/plan_runner.h"
 #include "trace/evaluator.h"
@@ -14,14 +16,14 @@ inline escapement::HostTensor to_reference(const HostTensor& t) {
   r.sizes = t.sizes;
   r.strides = t.strides;
   r.offset = t.offset;
-  r.storage = std::make_shared<std::vector<std::byte>>(t.memory->size());
-  std::memcpy(r.storage->data(), t.memory->data(), t.memory->size());
+  const auto memory = std::as_bytes(std::span(*t.memory));
+  r.storage = std::make_shared<std::vector<std::byte>>(memory.begin(), memory.end());
   return r;
 }
 
 inline HostTensor from_reference(const escapement::HostTensor& r) {
   HostTensor t{r.dtype, r.sizes, r.strides, r.offset, std::make_shared<std::vector<char>>(r.storage->size())};
-  std::memcpy(t.memory->data(), r.storage->data(), r.storage->size());
+  std::copy(r.storage->begin(), r.storage->end(), std::as_writable_bytes(std::span(*t.memory)).begin());
   return t;
 }
 

@@ -295,6 +295,7 @@ TEST(Dims, OverflowIsAnErrorAndNeverAWrongNumber) {
   EXPECT_THROW(dims.mul(dims.mul(s[0], huge), dims.constant(3)), UserError);
   EXPECT_THROW(dims.neg(dims.constant(INT64_MIN)), UserError);
   EXPECT_THROW(dims.floordiv(dims.constant(INT64_MIN), dims.constant(-1)), UserError);
+  EXPECT_THROW(dims.floordiv(dims.add(s[0], dims.constant(INT64_MIN + 1)), dims.constant(2)), UserError);
   const int64_t values[] = {int64_t{1} << 40, int64_t{1} << 40};
   EXPECT_THROW(dims.evaluate(dims.mul(s[0], s[1]), values), UserError);
   EXPECT_THROW(dims.floordiv(s[0], dims.constant(0)), UserError);

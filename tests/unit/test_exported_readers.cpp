@@ -350,12 +350,12 @@ TEST(SafeTensors, RefusesWhatLies) {
 
 TEST(ZipWriter, WritesWhatTheReaderReads) {
   const std::string path = std::filesystem::temp_directory_path() / ("escapement-zip-" + std::to_string(::getpid()));
-  const std::string big(100'000, 'z');
+  const std::string big(100'000, 'z'), end = "!";
   {
     ZipWriter zip(path);
     zip.add("first", "hello");
     zip.add("empty", "");
-    const std::span<const std::byte> parts[] = {bytes_of(big), bytes_of("!")};
+    const std::span<const std::byte> parts[] = {bytes_of(big), bytes_of(end)};
     zip.add("folder/parts", parts);
     EXPECT_FALSE(std::filesystem::exists(path));   // not before all is there
     zip.finish();

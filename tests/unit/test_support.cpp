@@ -9,6 +9,7 @@
 #include "support/checked.h"
 #include "support/error.h"
 #include "support/events.h"
+#include "support/floor_division.h"
 #include "support/id.h"
 #include "support/options.h"
 #include "support/text.h"
@@ -25,6 +26,21 @@ TEST(Reasons, EveryRowIsFoundByItsName) {
     EXPECT_FALSE(reason_message(reason).empty());
   }
   EXPECT_EQ(reason_from_name("whim"), std::nullopt);
+}
+
+TEST(FloorDivision, IsExactUpToTheEndsOf64Bits) {
+  using Wide = __int128;
+  constexpr int64_t low = INT64_MIN, high = INT64_MAX;
+  for (const int64_t a : {low, low + 1, int64_t{-7}, int64_t{-1}, int64_t{0}, int64_t{1}, int64_t{7}, high - 1, high}) {
+    for (const int64_t b : {low, low + 1, int64_t{-5}, int64_t{-1}, int64_t{1}, int64_t{5}, int64_t{10}, high - 1, high}) {
+      const int64_t rest = floor_remainder(a, b);
+      EXPECT_TRUE(rest == 0 || (rest < 0) == (b < 0)) << a << " by " << b;
+      EXPECT_LT(rest < 0 ? -Wide(rest) : Wide(rest), b < 0 ? -Wide(b) : Wide(b)) << a << " by " << b;
+      EXPECT_EQ(has_quotient(a, b), !(a == low && b == -1));
+      if (has_quotient(a, b)) { EXPECT_EQ(Wide(floor_quotient(a, b)) * b + rest, a) << a << " by " << b; }
+    }
+  }
+  EXPECT_FALSE(has_quotient(3, 0));
 }
 
 TEST(Checked, AnIndexThatIsOutOfRangeIsAnInternalErrorInEveryBuild) {

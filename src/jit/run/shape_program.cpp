@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "support/error.h"
+#include "support/floor_division.h"
 
 namespace escapement {
 namespace {
@@ -12,16 +13,17 @@ using Op = DimTable::Step::Op;
 
 [[noreturn]] void overflow() { throw UserError("the arithmetic on the sizes of this call overflows 64 bits"); }
 
+[[noreturn]] void no_quotient() { throw UserError("a size of this call is divided by zero"); }
+
 int64_t floor_divide(int64_t a, int64_t b) {
-  if (b == 0) throw UserError("a size of this call is divided by zero");
-  if (a == INT64_MIN && b == -1) overflow();
-  const int64_t quotient = a / b;
-  return quotient - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0);
+  if (b == 0) no_quotient();
+  if (!has_quotient(a, b)) overflow();
+  return floor_quotient(a, b);
 }
 
 int64_t floor_modulo(int64_t a, int64_t b) {
-  if (b == -1) return 0;
-  return a - floor_divide(a, b) * b;
+  if (b == 0) no_quotient();
+  return floor_remainder(a, b);
 }
 
 int64_t apply(Op op, int64_t a, int64_t b) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "support/floor_division.h"
 #include "torch/symnode.h"
 
 namespace escapement {
@@ -120,8 +121,13 @@ int64_t product(int64_t a, int64_t b) {
 
 int64_t floor_divide(int64_t a, int64_t b) {
   TORCH_CHECK(b != 0, "integer division or modulo by zero");
-  TORCH_CHECK(b != -1 || a != std::numeric_limits<int64_t>::min(), kOverflow);
-  return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
+  TORCH_CHECK(has_quotient(a, b), kOverflow);
+  return floor_quotient(a, b);
+}
+
+int64_t floor_modulo(int64_t a, int64_t b) {
+  TORCH_CHECK(b != 0, "integer division or modulo by zero");
+  return floor_remainder(a, b);
 }
 
 int64_t integer_power(int64_t base, int64_t exponent) {
@@ -168,7 +174,7 @@ c10::IValue integer_result(Kind kind, int64_t a, int64_t b) {
     case Kind::sub: return difference(a, b);
     case Kind::mul: return product(a, b);
     case Kind::floordiv: return floor_divide(a, b);
-    case Kind::mod: return a - floor_divide(a, b) * b;
+    case Kind::mod: return floor_modulo(a, b);
     case Kind::both: return a & b;
     case Kind::either: return a | b;
     case Kind::pow: if (b >= 0) return integer_power(a, b); [[fallthrough]];

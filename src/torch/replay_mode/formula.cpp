@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "support/floor_division.h"
 #include "trace/guard_relation.h"
 
 namespace escapement {
@@ -12,20 +13,17 @@ namespace {
 
 using Operation = DimTable::Step::Op;
 
-bool floor_divide(int64_t a, int64_t b, int64_t& out) {
-  if (b == 0 || (a == INT64_MIN && b == -1)) return false;
-  out = a / b - (a % b != 0 && (a < 0) != (b < 0));
-  return true;
-}
-
 bool apply(Operation op, int64_t a, int64_t b, int64_t& out) {
   switch (op) {
     case Operation::add: return !__builtin_add_overflow(a, b, &out);
     case Operation::mul: return !__builtin_mul_overflow(a, b, &out);
-    case Operation::floordiv: return floor_divide(a, b, out);
+    case Operation::floordiv:
+      if (!has_quotient(a, b)) return false;
+      out = floor_quotient(a, b);
+      return true;
     case Operation::mod:
-      if (!floor_divide(a, b, out)) return false;
-      out = a - out * b;
+      if (b == 0) return false;
+      out = floor_remainder(a, b);
       return true;
     case Operation::min: out = std::min(a, b); return true;
     case Operation::max: out = std::max(a, b); return true;

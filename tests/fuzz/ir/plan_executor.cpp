@@ -78,7 +78,7 @@ class Memory : public Host {
 
   // What the kernels left in the inputs' memory goes back to the tensors.
   void write_back() {
-    for (auto& [storage, block] : inputs_) std::memcpy(storage->data(), block.data(), storage->size());
+    for (auto& [storage, block] : inputs_) std::copy_n(block.data(), storage->size(), reinterpret_cast<char*>(storage->data()));
   }
 
   bool intact() const {
@@ -95,7 +95,7 @@ class Memory : public Host {
     const auto [entry, inserted] = inputs_.try_emplace(storage);
     if (inserted) {
       entry->second = GuardedMemory(storage->size(), side_);
-      std::memcpy(entry->second.data(), storage->data(), storage->size());
+      std::copy_n(reinterpret_cast<const char*>(storage->data()), storage->size(), entry->second.data());
     }
     return entry->second;
   }
@@ -141,8 +141,8 @@ class Memory : public Host {
     if (buffer == Id<void>::kNone) return;
     sizes_[v.index] = result.sizes;
     if (plan_.buffers[buffer].kind == Buffer::Kind::call) fresh(buffer, result.storage->size());
-    char* to = static_cast<char*>(context_.bases[buffer]);
-    std::memcpy(to, result.storage->data(), result.storage->size());
+    const auto* const from = reinterpret_cast<const char*>(result.storage->data());
+    std::copy_n(from, result.storage->size(), static_cast<char*>(context_.bases[buffer]));
   }
 
   bool share(ValueId result, ValueId operand) {
