@@ -16,8 +16,8 @@ bool includes(const Slots& all, const Slots& some) { return std::includes(all.be
 }  // namespace
 
 SegmentLaunch::SegmentLaunch(Recording recording, Slots results) : recording_(std::move(recording)), results_(std::move(results)) {
-  if (recording_.refused) failed_ = recording_.refused;
-  else if (!recording_.captured.empty()) failed_ = Reason::recorder_refused;
+  if (recording_.refused) fail(*recording_.refused);
+  else if (!recording_.captured.empty()) fail(Reason::recorder_refused);
 }
 
 SegmentLaunch::~SegmentLaunch() {
@@ -36,23 +36,23 @@ SegmentLaunch::Ready* SegmentLaunch::ready(const Slots& live, const Options& opt
   if (!includes(results_, live)) return nullptr;
   const std::lock_guard lock(mutex_);
   if (Ready* known = find(live)) return known;
-  if (failed_) return nullptr;
+  if (failed()) return nullptr;
   try {
     // Past the bound one program serves all: it returns whatever the recording knows.
     const bool all = count_ >= kMaxPrograms;
     if (Ready* known = all ? find(results_) : nullptr) return known;
     auto made = compile_for(all ? results_ : live, options);
-    if (!made) return failed_ = Reason::data_dependent_guard, nullptr;
+    if (!made) return fail(Reason::data_dependent_guard), nullptr;
     ++count_;
     Ready* const result = made.release();
     result->next.store(programs_.load());
     programs_.store(result, std::memory_order_release);
     return result;
   } catch (const InternalError& error) {
-    failed_ = error.reason;
+    fail(error.reason);
     failure = error.what();
   } catch (const std::exception& error) {
-    failed_ = Reason::compile_failed;
+    fail(Reason::compile_failed);
     failure = error.what();
   }
   return nullptr;
@@ -74,7 +74,7 @@ std::unique_ptr<SegmentLaunch::Ready> SegmentLaunch::compile_for(const Slots& li
 
 void SegmentLaunch::write(Json& json) const {
   json.open_object().field("operators", static_cast<int64_t>(recording_.ops));
-  if (failed_) json.field("failed", reason_name(*failed_));
+  if (failed()) json.field("failed", reason_name(*failed()));
   json.key("programs").open_array();
   for (const Ready* ready = first(); ready != nullptr; ready = ready->next.load()) {
     json.open_object().field("hits", ready->hits.load()).field("results", static_cast<int64_t>(ready->results.size()));

@@ -33,13 +33,17 @@ class SegmentLaunch {
 
   size_t operators() const { return recording_.ops; }
   const Ready* first() const { return programs_.load(std::memory_order_acquire); }
-  std::optional<Reason> failed() const { return failed_; }
+  std::optional<Reason> failed() const {
+    const int why = failed_.load(std::memory_order_acquire);
+    return why < 0 ? std::nullopt : std::optional(static_cast<Reason>(why));
+  }
   void write(Json& json) const;
 
   std::atomic<SegmentLaunch*> next{nullptr};
 
  private:
   static constexpr int kMaxPrograms = 8;
+  void fail(Reason why) { failed_.store(static_cast<int>(why), std::memory_order_release); }
   Ready* find(const Slots& live) const;
   std::unique_ptr<Ready> compile_for(const Slots& live, const Options& options) const;
 
@@ -48,7 +52,7 @@ class SegmentLaunch {
   std::mutex mutex_;
   std::atomic<Ready*> programs_{nullptr};
   int count_ = 0;
-  std::optional<Reason> failed_;
+  std::atomic<int> failed_{-1};   // a Reason; read by threads that hold no lock
 };
 
 }  // namespace escapement
