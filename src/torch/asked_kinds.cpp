@@ -170,7 +170,7 @@ bool ArgumentKind::is(Question question, const at::Tensor& real) {
   const c10::TensorImpl& impl = *real.unsafeGetTensorImpl();
   switch (question) {
     case Question::view: return torchs->is_view(real);
-    case Question::inference: return !impl.key_set().has_any(c10::inplace_or_view_ks);
+    case Question::inference: return real.is_inference();
     case Question::requires_grad: return impl.requires_grad();
     case Question::has_node: return torchs->grad_fn(real) != nullptr;
     case Question::has_grad: return impl.grad().defined();

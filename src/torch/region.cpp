@@ -285,8 +285,14 @@ bool Region::pinned_hold(const Pinned& pinned, std::span<const Argument> argumen
   return std::all_of(pinned.begin(), pinned.end(), [&](const auto& p) { return same_number(p.second, arguments[p.first]); });
 }
 
-bool Region::kinds_hold(std::span<const ArgumentKind> kinds, std::span<const Argument> arguments) {
-  return std::all_of(kinds.begin(), kinds.end(), [&](const ArgumentKind& kind) { return kind.holds(*arguments[kind.input].tensor); });
+// Inlined whole: it stands in the way of every call.
+[[gnu::flatten]] bool Region::kinds_hold(std::span<const ArgumentKind> kinds, std::span<const Argument> arguments) {
+  for (const ArgumentKind& kind : kinds) {
+    const at::Tensor& tensor = *arguments.data()[kind.input].tensor;
+    const bool inference = kind.question == ArgumentKind::Question::inference;   // of all arguments: without a call
+    if (inference ? tensor.is_inference() != kind.answer : !kind.holds(tensor)) [[unlikely]] return false;
+  }
+  return true;
 }
 
 void Region::refuse(const Values& arguments) const {

@@ -93,6 +93,16 @@ INSTANTIATE_TEST_SUITE_P(Of, World, testing::ValuesIn(kChanges), [](const auto& 
   return name;
 });
 
+// Which devices are in use is told beside the flags of the process, and is none of them.
+TEST(Devices, OfOthersAreNoReasonToRecordAgain) {
+  const auto f = jit([](Tensor x) { return (x + 1) * 2; });
+  for (const int64_t size : {3, 0, 1, 7}) f(at::ones({size}));
+  ASSERT_EQ(sum_of(f.explain(), "recordings"), 1);
+  at::globalContext().lazyInitDevice(at::kMTIA);   // there is none, which is no error
+  for (const int64_t size : {3, 0, 1, 7}) EXPECT_TRUE(at::equal(f(at::ones({size})), at::full({size}, 4)));
+  EXPECT_EQ(sum_of(f.explain(), "recordings"), 1);
+}
+
 TEST(Generators, AsArgumentsAreRecorded) {
   auto generator = at::detail::createCPUGenerator(3);
   const auto f = jit([generator](Tensor x) { return x + at::rand(x.sizes(), generator); });
