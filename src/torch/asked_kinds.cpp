@@ -58,12 +58,6 @@ void end(const Wrapper& wrapper, Reason why, const char* detail) {
   if (is_program_asking(wrapper) && is_given(wrapper)) wrapper.tape().refuse(why, detail);
 }
 
-// Eager hands back the tensor itself at some sizes, or a view, and a copy at others: as if it were written, one of them is decided on.
-bool ask_view(const Wrapper& wrapper) {
-  if (is_program_asking(wrapper)) wrapper.tape().choices.asked_kind(wrapper.value());
-  return ask(wrapper, Question::view);
-}
-
 // What autograd finds at the wrapper of an argument, or of a view. Its own flag is the program's to set; to begin with it is the tensor's.
 class Asked final : public autograd::AutogradMeta {
  public:
@@ -194,6 +188,12 @@ void install_kind_questions() {
     return true;
   }();
   static_cast<void>(installed);
+}
+
+// Eager hands back the tensor itself at some sizes, or a view, and a copy at others: as if it were written, one of them is decided on.
+bool ask_view(const Wrapper& wrapper) {
+  if (is_program_asking(wrapper)) wrapper.tape().choices.asked_kind(wrapper.value());
+  return ask(wrapper, Question::view);
 }
 
 void watch_kind(Wrapper& tensor) { tensor.set_autograd_meta(std::make_unique<Asked>(tensor)); }

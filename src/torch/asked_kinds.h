@@ -33,6 +33,7 @@ struct ArgumentKind {
 };
 
 void install_kind_questions();                       // once per process; idempotent
+bool ask_view(const Wrapper& tensor);                // whether it is one, as `_is_view()` and `detach_()` want to know
 void watch_kind(Wrapper& tensor);                    // an argument, or a view: its gradient's questions are asked of us
 // Whether the program has set the wrapper's flag to something else than its tensor's, which is no question; and to what.
 std::optional<bool> requested_gradient(const Wrapper& wrapper);

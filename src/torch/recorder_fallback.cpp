@@ -16,6 +16,7 @@
 
 #include "kernels/axes.h"
 #include "support/error.h"
+#include "torch/asked_kinds.h"
 #include "torch/copies.h"
 #include "torch/each_tensor.h"
 #include "torch/gradient_mirror.h"
@@ -311,7 +312,7 @@ class OneOp {
       tape_.refuse(Reason::recorder_refused, plan_.target + " returns a value to the host");
       return;
     }
-    if (plan_.metadata && plan_.base == "detach") return;  // there is no tape to leave, and it stays the same tensor
+    if (plan_.metadata && plan_.base == "detach") return leave_graph();
     if (changes_too_much() || writes_unknown_sizes()) return;
     hold_written_sizes();
     const Mark m = mark(tape_);
@@ -327,6 +328,11 @@ class OneOp {
 
   void note_choice() {
     if (call_.choice && tape_.live()) tape_.choices.note(call_.results[0], *call_.choice);
+  }
+
+  // There is no tape to leave, and it stays the same tensor; eager refuses that of views.
+  void leave_graph() {
+    if (const Wrapper* const wrapper = Wrapper::of(args_[0].toTensor())) ask_view(*wrapper);
   }
 
   bool lowered(const Mark& m) {
@@ -722,7 +728,12 @@ void on_op(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   const size_t arguments = op.schema().arguments().size();
   materialise(*stack, arguments);
   Tape* const tape = tape_for(*stack, arguments);
-  answer(tape, op, *stack, arguments);
+  try {
+    answer(tape, op, *stack, arguments);
+  } catch (...) {   // what made it raise, a size, a layout, a value, is not known: the program may catch it and go on
+    if (tape && tape->live()) tape->refuse(Reason::caught_exception, op.schema().name() + " raised");
+    throw;
+  }
   if (tape && !tape->live()) hand_out(*tape, std::span(*stack).last(op.schema().returns().size()));
 }
 

@@ -226,8 +226,8 @@ Region::Answer Region::answer(const Values& arguments, Values& outputs, std::spa
 // it gets.
 Region::Answer Region::run_refused(const Values& arguments, Values& outputs) {
   forward_(arguments, outputs);
-  count(Reason::internal_error);   // eager does not refuse it
-  return {Answer::How::eager, Reason::internal_error};
+  count(Reason::caught_exception);
+  return {Answer::How::eager, Reason::caught_exception};
 }
 
 Region::Answer Region::missed(const Values& arguments, Values& outputs, const Versions* seen) {
@@ -389,13 +389,14 @@ std::shared_ptr<Region::Turn> Region::take_turn(const Values& arguments, const V
 
 // A recording that looked at no size and no value before it was refused ends so for every call of this form. One that did may go
 // another way: it gets a second chance. So does one that drew from generators which are known now, or one that found the world changed:
-// another thread may have done that.
+// another thread may have done that. What raised at one call does not at others, for all that is known.
 void Region::note_refusal(const std::string& form, const Recording& recording) {
   {
     const std::lock_guard lock(mutex_);
     const auto [known, fresh] = refused_.try_emplace(form, Refused{*recording.refused});
     const bool otherwise = !recording.trace.guards.empty() || *recording.refused == Reason::state_changed;
-    known->second = {*recording.refused, recording.learned || (fresh && otherwise)};
+    const bool by_chance = *recording.refused == Reason::caught_exception;
+    known->second = {*recording.refused, recording.learned || by_chance || (fresh && otherwise)};
     for (const at::Generator& generator : recording.unknown_generators) note_generator(generator);
     decided_.insert(recording.decided.begin(), recording.decided.end());
   }

@@ -18,11 +18,11 @@ from shrink import shrunk
 from states import DISTURBANCES, MODES
 from vocabulary import WEIGHTS
 
-BATCH = {"call": 60, "replay": 60, "compile": 12, "exported": 12, "guards": 40, "states": 40, "states-replay": 40}
+BATCH = {"call": 60, "replay": 60, "compile": 12, "train": 12, "exported": 12, "guards": 40, "states": 40, "states-replay": 40}
 STATES = {"states": "call", "states-replay": "replay"}
 WAY_OF = {**STATES, "guards": "call"}   # kinds that are not called as the way that they run
 MANY = 30
-FEWER = {"compile": 4, "exported": 4}   # calls of a program, where each may cost a second
+FEWER = {"compile": 4, "train": 4, "exported": 4}   # calls of a program, where each may cost a second
 
 
 def warm():
@@ -38,6 +38,8 @@ def made(seed, kind):
     if kind in STATES:
         return with_states(generated(seed, sections={**WEIGHTS, "random": 0}), random.Random(seed))
     program = generated(seed)
+    if kind == "train":
+        return with_gradients(program)
     if kind == "guards":
         return with_all_sizes(program, random.Random(seed))
     calls = program.calls[:FEWER.get(kind)]
@@ -47,6 +49,12 @@ def made(seed, kind):
 def without_negatives(call):
     """A file's range of an integer begins at 2, for which 0 and 1 are let in, and nothing below (docs/exported.md)."""
     return {name: abs(value) if type(value) is int else value for name, value in call.items()}
+
+
+def with_gradients(program):
+    """Gradients are sums in an order of their own."""
+    calls = tuple({**call, "mode": "grad"} for call in program.calls[:FEWER["train"]])
+    return dataclasses.replace(program, calls=calls, near=program.near | {"gradients"})
 
 
 def with_states(program, numbers):

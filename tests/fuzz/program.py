@@ -17,7 +17,17 @@ import torch
 import torch.nn.functional as F
 
 NAME = re.compile(r"\b[a-hk-q]\b|\bv\d+\b")
-RESERVED = {"torch": torch, "F": F, "math": math, "operator": operator}
+
+
+def attempt(ask, otherwise):
+    """What `ask` gives, or where it raises, the other."""
+    try:
+        return ask()
+    except Exception:
+        return otherwise
+
+
+RESERVED = {"torch": torch, "F": F, "math": math, "operator": operator, "attempt": attempt}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +77,8 @@ class Program:
                                                  "WAYS": list(self.ways), "OPTIONS": dict(self.options), "HOST": self.reads_host()})
 
 
-IMPORTS = {"math.": "import math", "operator.": "import operator", "torch.": "import torch", "F.": "import torch.nn.functional as F"}
+IMPORTS = {"math.": "import math", "operator.": "import operator", "torch.": "import torch", "F.": "import torch.nn.functional as F",
+           "attempt(": "from program import attempt"}
 
 
 def module(note, source, settings):

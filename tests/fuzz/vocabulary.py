@@ -642,6 +642,33 @@ SECTIONS = {
     "control_growth": ("host steps near writes", """
         !for s in {x}: {w}.add_(s.sum())
         """),
+    "caught": ("host steps", """
+        attempt(lambda: {x}.view(2, -1), {y})
+        attempt(lambda: {x}.view(-1), {y})
+        attempt(lambda: {x}.unflatten(0, (-1, 3)), {x})
+        attempt(lambda: {x} + {y}, {x})
+        attempt(lambda: {x}.expand({y}.shape) * 1, {x})
+        attempt(lambda: torch.stack([{x}, {y}]), {y})
+        attempt(lambda: torch.cat([{x}, {y}]), {x})
+        attempt(lambda: {x}[2] * 2, {x})
+        attempt(lambda: {x}.narrow(0, 1, 2), {y})
+        attempt(lambda: {x}.split([1, 2])[1], {x})
+        attempt(lambda: {x}.amax(0), {y})
+        attempt(lambda: {x}.unfold(-1, 3, 1), {x})
+        attempt(lambda: {x}[{i}], {y})
+        attempt(lambda: {x}.gather({d}, {i}), {x})
+        attempt(lambda: {x}[{b}], {y})
+        attempt(lambda: {w}.add_({y}), {x})
+        attempt(lambda: {w}.copy_({y}), {x})
+        attempt(lambda: {w}.index_fill_(0, {i}, 2), {x})
+        attempt(lambda: {x}.view(torch.int16), {y})
+        attempt(lambda: {x} * {x}.item(), {y})
+        attempt(lambda: {x} if {x} else {y}, {x})
+        attempt(lambda: {x} * (6 // {x}.shape[0]), {y})
+        attempt(lambda: {x}.new_ones(3 - {x}.shape[0]), {x})
+        attempt(lambda: torch.add({x}, 1, out={w}), {y})
+        attempt(lambda: F.pad({x}, (-2, 0)), {y})
+        """),
     "sum_writes": ("writes sums", """
         {w}.cumsum_(0)
         {w}.index_put_(({i},), {y}, accumulate=True)
@@ -688,7 +715,7 @@ CONDITIONS = """
     """
 DTYPES = ["torch.float32", "torch.float64", "torch.bfloat16", "torch.float16", "torch.int64", "torch.int32", "torch.uint8", "torch.bool"]
 WEIGHTS = {"exact": 10, "steps": 5, "extremes": 2, "views": 10, "sums": 2, "near": 5, "random": 1, "writes": 7, "step_writes": 0.6, "numbers": 3,
-           "items": 1.5, "item_sums": 0.2, "control": 2.5, "control_sums": 0.3, "control_growth": 0.1, "sum_writes": 0.5, "modes": 0.4}
+           "items": 1.5, "item_sums": 0.2, "control": 2.5, "control_sums": 0.3, "control_growth": 0.1, "caught": 0.8, "sum_writes": 0.5, "modes": 0.4}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,6 +12,7 @@ from states import MODES
 
 PINNED = re.compile(r"size\[\d+\]: expected (?!0|1\b)\d+\b")   # a size for which nobody asked is another recording
 OURS = ("internal_error",)
+REFUSED_BY_US = "caught_exception"   # where eager does not raise, and nobody catches
 
 
 class Way:
@@ -37,6 +38,9 @@ class Way:
     def story(self):
         return ""
 
+    def ours(self):
+        return OURS if "attempt(" in self.program.source() else (*OURS, REFUSED_BY_US)
+
 
 class Call(Way):
     name = "call"
@@ -47,7 +51,7 @@ class Call(Way):
     def trouble(self):
         info = self.made.info()
         reasons = {reason: what for region in info["regions"] for reason, what in fallbacks(region).items()}
-        for reason in OURS:
+        for reason in self.ours():
             if reason in reasons:
                 return "internal error", str(reasons[reason])
         steady = not self.program.reads_host() and not reasons and not info["eager"]
@@ -71,7 +75,7 @@ class Replay(Way):
 
     def trouble(self):
         reasons = fallbacks(self.made.info())
-        return next((("internal error", str(reasons[reason])) for reason in OURS if reason in reasons), None)
+        return next((("internal error", str(reasons[reason])) for reason in self.ours() if reason in reasons), None)
 
 
 class Compile(Way):
@@ -82,11 +86,11 @@ class Compile(Way):
 
     def make(self, function, options):
         torch._dynamo.reset()
-        self.before = internal_errors()
+        self.before = internal_errors(self.ours())
         return torch.compile(function, backend="escapement", **({"options": options} if options else {}))
 
     def trouble(self):
-        return ("internal error", self.why()) if internal_errors() > self.before else None
+        return ("internal error", self.why()) if internal_errors(self.ours()) > self.before else None
 
     def why(self):
         """What it says where that is raised instead of counted."""
@@ -115,6 +119,43 @@ class Plain(Way):
 
 class Traced(Plain):
     name, backend = "aot", "aot_eager"
+
+
+class Train(Compile):
+    """Through Dynamo and AOTAutograd: what a training step makes of the program, its results and the gradients of the floating-point arguments."""
+
+    name = "train"
+    controls = "train-dynamo", "train-aot"
+
+    def make(self, function, options):
+        self.reference = graded(function)
+        return graded(super().make(function, options))
+
+
+class PlainTrain(Plain):
+    name = "train-dynamo"
+
+    def make(self, function, options):
+        self.reference = graded(function)
+        return graded(super().make(function, options))
+
+
+class TracedTrain(PlainTrain):
+    name, backend = "train-aot", "aot_eager"
+
+
+def graded(function):
+    """The function with gradients: results, then what autograd gives for a weighted sum of them. Arguments are no leaves, so that they may be written."""
+    def step(*args):
+        with torch.enable_grad():
+            leaves = [arg.detach().requires_grad_() if isinstance(arg, torch.Tensor) and arg.is_floating_point() else arg for arg in args]
+            results = torch.utils._pytree.tree_leaves(function(*[leaf * 1 if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]))
+            wanted = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+            loss = sum((part.double() * torch.arange(1.0, part.numel() + 1).view(part.shape).cos()).sum() for part in results
+                       if isinstance(part, torch.Tensor) and part.requires_grad and part.is_floating_point())
+            grads = torch.autograd.grad(loss, wanted, allow_unused=True) if isinstance(loss, torch.Tensor) else ()
+        return tuple(part.detach() if isinstance(part, torch.Tensor) else part for part in (*results, *grads))
+    return step
 
 
 class Exported(Way):
@@ -160,8 +201,8 @@ def flattened(function):
     return lambda *args: tuple(torch.utils._pytree.tree_leaves(function(*args), is_leaf=lambda value: value is None))
 
 
-def internal_errors():
-    return sum(count for name, count in escapement.stats().items() if "internal_error" in name)
+def internal_errors(reasons):
+    return sum(count for name, count in escapement.stats().items() if any(reason in name for reason in reasons))
 
 
 def fallbacks(info):
@@ -173,4 +214,4 @@ def misses(info):
     return [region.get("misses") for region in info["regions"]]
 
 
-WAYS = {way.name: way for way in (Call, Replay, Compile, Plain, Traced, Exported)}
+WAYS = {way.name: way for way in (Call, Replay, Compile, Plain, Traced, Train, PlainTrain, TracedTrain, Exported)}

@@ -83,6 +83,7 @@ QUESTIONS = {
     "x.view(-1)._is_view()": FREE,
     "x.reshape(-1)._is_view()": FREE,
     "x.contiguous()._is_view()": VIEW,
+    "attempt(lambda: x.detach_() is x)": EAGER,
     "x.unbind(1)[0]._is_view()": FREE,
     "x.expand_as(x)._is_view()": FREE,
 }

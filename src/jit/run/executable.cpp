@@ -193,7 +193,7 @@ RunResult Executable::run(Context& context, Host& host) const {
   ControlledRun control;
   for (uint32_t step = 0; step < steps_.size(); ++step) {
     const StepCode& code = steps_[step];
-    control.step(code.dirties);
+    control.step(code.dirties || code.dirties_when_done);
     if (code.allocate_begin != code.allocate_end) allocate(context, host, code);
     dirty |= code.dirties;
     switch (code.kind) {
@@ -203,7 +203,7 @@ RunResult Executable::run(Context& context, Host& host) const {
         break;
       case StepCode::Kind::call:
         count(Stat::library_calls);
-        if (!host.call(step)) return failed(step);
+        if (const bool fits = host.call(step); dirty |= code.dirties_when_done, !fits) return failed(step);
         break;
       case StepCode::Kind::check: {
         const CheckCode& check = checks_[code.index];

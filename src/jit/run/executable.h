@@ -61,7 +61,8 @@ struct RunResult {
 // One compiled step, and a symbol-bearing step's level.
 struct StepCode {
   enum class Kind : uint8_t { kernel, call, check, nothing } kind = Kind::nothing;
-  bool dirties = false;              // changes memory that the caller sees, or draws random numbers
+  bool dirties = false;              // changes memory that the caller sees
+  bool dirties_when_done = false;    // acts in another way (draws random numbers): where it raises it has done nothing
   uint32_t index = 0;                // kernel: recipe; check: check
   uint32_t allocate_begin = 0, allocate_end = 0;  // buffers first used here
   uint32_t level = 0;                // != 0: its symbols appear after this step

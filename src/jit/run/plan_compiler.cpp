@@ -109,13 +109,18 @@ StepCode PlanCompiler::compile(const CheckStep& step) {
   return result;
 }
 
-bool acts_outside(const Instr& call) { return call.effect && (call.writes.empty() || call.why == Reason::call_random); }
+bool acts_outside(const Instr& call) {
+  if (call.effect && call.why == Reason::call_random) return true;
+  // What of ATen neither writes nor returns anything (`_linalg_check_errors`) is there to raise.
+  const bool only_raises = call.results.empty() && call.attrs.target.starts_with("aten::");
+  return call.effect && call.writes.empty() && !only_raises;
+}
 
 StepCode PlanCompiler::compile(const CallStep& step) const {
   const Instr& instr = plan_.trace[step.instr];
   StepCode result;
   result.kind = StepCode::Kind::call;
-  result.dirties = acts_outside(instr);
+  result.dirties_when_done = acts_outside(instr);
   for (const uint32_t operand : instr.writes) result.dirties |= is_input(instr.operands[operand]);
   return result;
 }
