@@ -312,6 +312,24 @@ TEST(Errors, NameTheOption) {
   EXPECT_THROW(jit(pinned, {{"mode", "fast"}}), std::invalid_argument);
 }
 
+// What raised at one size does not at another.
+TEST(Errors, ThatTheFunctionCatchesAreNotRecorded) {
+  const at::NoGradGuard no_grad;
+  const auto attempt = [](Tensor x) {
+    try {
+      return x.view({2, -1}).sum(1);
+    } catch (const c10::Error&) {
+      return x - 1;
+    }
+  };
+  const auto f = jit(attempt);
+  for (const int64_t n : {4, 6, 3, 8, 5, 10, 0, 1, 2}) {
+    const Tensor x = at::arange(n, at::kFloat);
+    EXPECT_TRUE(at::equal(f(x), attempt(x))) << n;
+  }
+  EXPECT_GT(counter("caught_exception"), 0);
+}
+
 TEST(Errors, StrictRaisesInsteadOfRunningEagerly) {
   const auto f = jit([](Tensor x) { return (x * x).sum(); }, {{"strict", "true"}});
   EXPECT_THROW(f(at::ones({2}).requires_grad_()), std::runtime_error);
