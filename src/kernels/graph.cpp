@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "kernels/given_memory.h"
 #include "support/error.h"
 
 namespace escapement {
@@ -76,7 +77,7 @@ class Liveness {
 // --- nodes and edges
 class GraphMaker {
  public:
-  explicit GraphMaker(Trace& trace) : trace_(trace), graph_{trace, {}, {}, {}, {}} {}
+  explicit GraphMaker(Trace& trace) : trace_(trace), given_(trace), graph_{trace, {}, {}, {}, {}} {}
 
   FuseGraph run() {
     Liveness liveness(trace_);
@@ -266,10 +267,7 @@ class GraphMaker {
   }
 
   bool acts_outside(const Instr& instr) const {
-    const auto is_given = [&](uint32_t k) {
-      const ValueId v = instr.operands[k], root = trace_.type(v).root ? trace_.type(v).root : v;
-      return !trace_[root].definition;
-    };
+    const auto is_given = [&](uint32_t k) { return given_.holds(instr.operands[k]); };
     if (instr.op == Op::write) return is_given(0);
     return instr.effect && (instr.writes.empty() || instr.why == Reason::call_random || std::any_of(instr.writes.begin(), instr.writes.end(), is_given));
   }
@@ -385,6 +383,7 @@ class GraphMaker {
   }
 
   Trace& trace_;
+  const GivenMemory given_;
   FuseGraph graph_;
   std::unordered_map<uint32_t, Accesses> accesses_;
   std::unordered_map<size_t, ValueId> born_;

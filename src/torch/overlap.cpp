@@ -31,11 +31,42 @@ bool may_be_zero(OpCall& call, Dim stride, Dim size) {
   return false;
 }
 
+// Does each axis step over all that lies between the first and the last element of the axes with smaller strides? What is not known is a
+// guard where it holds now, and `guarded`.
+bool is_nested(OpCall& call, const TensorType& type, bool guarded) {
+  DimTable& dims = call.table();
+  const Dim one = dims.constant(1);
+  std::vector<size_t> axes;
+  for (size_t d = 0; d < type.sizes.size(); ++d)
+    if (dims.less_equal(type.sizes[d], one) != Truth::yes) axes.push_back(d);
+  std::stable_sort(axes.begin(), axes.end(), [&](size_t a, size_t b) { return dims.hint(type.strides[a]) < dims.hint(type.strides[b]); });
+  Dim inside = dims.constant(0);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const Dim stride = type.strides[axes[i]];
+    if (i != 0 && dims.less(inside, stride) != Truth::yes) {
+      if (!guarded || dims.hint(inside) >= dims.hint(stride)) return false;
+      call.tape.guard_relation(Guard::Kind::less, inside, stride, true, kBecause);
+    }
+    inside = dims.add(inside, dims.mul(dims.sub(type.sizes[axes[i]], one), stride));
+  }
+  return true;
+}
+
+// A view with strides that the program chose, or a view of such.
+bool has_chosen_strides(const Trace& trace, ValueId v) {
+  for (; trace[v].definition && info(trace[trace[v].definition].op).kind == OpKind::view; v = trace[trace[v].definition].operands[0])
+    if (trace[trace[v].definition].op == Op::as_strided) return true;
+  return false;
+}
+
+// Elements that lie in one place are no error for ATen unless a stride is 0, but then it matters in which order they are read and written.
 bool may_overlap_itself(OpCall& call, ValueId value) {
   const TensorType type = call.type(value);
   for (size_t d = 0; d < type.sizes.size(); ++d)
     if (may_be_zero(call, type.strides[d], type.sizes[d])) return true;
-  return false;
+  const auto is_any = [&](Dim stride) { return is_any_stride(call.table(), stride); };
+  const bool any = std::any_of(type.strides.begin(), type.strides.end(), is_any);
+  return (any || has_chosen_strides(call.tape.trace(), value)) && !is_nested(call, type, any);
 }
 
 // Behind the last element, from the root's first.

@@ -81,13 +81,6 @@ std::vector<uint32_t> level_of_symbols(const LaunchPlan& plan, const std::vector
   return levels;
 }
 
-bool PlanCompiler::is_input(uint32_t buffer) const { return plan_.buffers[buffer].kind == Buffer::Kind::input; }
-
-bool PlanCompiler::is_input(ValueId value) const {
-  const uint32_t buffer = plan_.buffer_of[value.index];
-  return buffer != kNone && is_input(buffer);
-}
-
 StepCode PlanCompiler::compile(const KernelStep& step, std::span<const std::shared_ptr<KernelCode>> code) {
   StepCode result;
   result.kind = StepCode::Kind::kernel;
@@ -95,7 +88,7 @@ StepCode PlanCompiler::compile(const KernelStep& step, std::span<const std::shar
   KernelCode& kernel = *code[step.kernel];
   result_.recipes_.push_back(make_recipe(step, kernel, result_.shapes_));
   for (size_t i = 0; i < step.operands.size(); ++i) {
-    result.dirties |= kernel.nest().params[i].written && is_input(step.operands[i].buffer);
+    result.dirties |= kernel.nest().params[i].written && given_.holds(plan_.buffers[step.operands[i].buffer].root);
   }
   return result;
 }
@@ -121,7 +114,7 @@ StepCode PlanCompiler::compile(const CallStep& step) const {
   StepCode result;
   result.kind = StepCode::Kind::call;
   result.dirties_when_done = acts_outside(instr);
-  for (const uint32_t operand : instr.writes) result.dirties |= is_input(instr.operands[operand]);
+  for (const uint32_t operand : instr.writes) result.dirties |= given_.holds(instr.operands[operand]);
   return result;
 }
 

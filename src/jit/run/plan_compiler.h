@@ -3,6 +3,7 @@
 #pragma once
 
 #include "jit/run/executable.h"
+#include "kernels/given_memory.h"
 
 namespace escapement {
 
@@ -15,7 +16,7 @@ bool acts_outside(const Instr& call);
 
 class PlanCompiler {
  public:
-  PlanCompiler(const LaunchPlan& plan, Executable& result) : plan_(plan), result_(result) {}
+  PlanCompiler(const LaunchPlan& plan, Executable& result) : plan_(plan), given_(plan.trace), result_(result) {}
   void compile_steps(std::span<const std::shared_ptr<KernelCode>> code);
   void compile_memory();   // before the shape program is finished
   void settle();           // after: levels of recipes and slots are known
@@ -24,13 +25,12 @@ class PlanCompiler {
   StepCode compile(const KernelStep& step, std::span<const std::shared_ptr<KernelCode>> code);
   StepCode compile(const CheckStep& step);
   StepCode compile(const CallStep& step) const;
-  bool is_input(uint32_t buffer) const;
-  bool is_input(ValueId value) const;
   bool comes_from_call(uint32_t buffer, uint32_t step) const;
   CheckedVector<uint32_t> first_uses() const;
   void use(CheckedVector<uint32_t>& first, uint32_t buffer, uint32_t step) const;
 
   const LaunchPlan& plan_;
+  const GivenMemory given_;
   Executable& result_;
 };
 

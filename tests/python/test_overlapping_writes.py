@@ -1,0 +1,95 @@
+"""Writes whose elements lie in one place, or which reach the caller's memory by a view that a library call made: what comes of them is
+eager's, and is there once, whatever ends the call.
+
+Where no stride is 0 ATen refuses nothing, and goes through the elements in an order of its own: such writes are left to it.
+"""
+
+import pytest
+import torch
+
+import escapement
+
+MODES = ("call", "replay")
+pytestmark = pytest.mark.usefixtures("fresh")
+
+
+def line(n):
+    return torch.arange(n).remainder(5).float() - 1
+
+
+def chosen(x):
+    v = x.as_strided((2, 2), (1, 1))
+    v.mul_(torch.clamp(v, -9, 9))
+    return v
+
+
+def unfolded(x):
+    v = x.unfold(0, 3, 1)
+    v.mul_(torch.clamp(v, -9, 9))
+    return x + 0
+
+
+def of_own(x):
+    v = (x * 2).as_strided((3, 2), (1, 2))
+    v[1:].mul_(torch.clamp(v[1:], -9, 9))
+    return v
+
+
+def squared(x):
+    x.mul_(torch.clamp(x, -9, 9))
+    return x + 0
+
+
+VIEWS = {"chosen strides": (chosen, line), "unfolded": (unfolded, line), "of its own": (of_own, line),
+         "an argument that overlaps": (squared, lambda n: line(n).unfold(0, 3, 1)),
+         "one that does not": (squared, lambda n: line(4 * n).view(n, 4)[:, ::2]),
+         "now one, now the other": (squared, lambda n: line(n).unfold(0, 3, 1) if n % 2 else line(3 * n).unfold(0, 3, 3))}
+SIZES = (7, 7, 5, 8, 13, 6, 9, 31)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", VIEWS)
+@torch.no_grad()
+def test_elements_in_one_place(name, mode):
+    program, make = VIEWS[name]
+    made = escapement.jit(program, mode=mode)
+    for n in SIZES:
+        mine, theirs = make(n), make(n)
+        assert torch.equal(made(mine), program(theirs)) and torch.equal(mine, theirs), n
+    if mode == "call":
+        assert made.info()["recordings"] <= 2 and not made.info()["eager"], made.info()
+
+
+def behind_a_view(x):
+    x.view(-1).mul_(2)
+    index = torch.remainder((x.t() @ x).to(torch.int64), x.size(0)).abs()
+    return x.scatter_add(0, index, x)   # refused where there are more columns than rows
+
+
+def behind_a_call(x):
+    x.view(-1).mul_(2)
+    found = x.nonzero()
+    return x[found.size(0):found.size(0) + 1].squeeze(0) + x.view(-1)[found.size(0)]   # out of bounds where nothing is 0
+
+
+REFUSING = {"scatter_add": behind_a_view, "an element": behind_a_call}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", REFUSING)
+@torch.no_grad()
+def test_what_is_refused_behind_a_write_was_written_once(name, mode):
+    program = REFUSING[name]
+    made = escapement.jit(program, mode=mode)
+    # the first with a stride, so that `view` is ATen's
+    for rows, columns, step in ((4, 3, 2), (2, 4, 1), (2, 4, 2), (5, 3, 1), (3, 5, 2), (7, 1, 1), (1, 7, 1)):
+        mine, theirs = (torch.arange(rows * columns * step).float().view(rows, columns * step)[:, ::step] for _ in range(2))
+        outcomes = []
+        for run, x in ((made, mine), (program, theirs)):
+            try:
+                outcomes.append(run(x))
+            except (RuntimeError, IndexError) as error:
+                outcomes.append(type(error))
+        ours, eager = outcomes
+        assert torch.equal(mine, theirs), (rows, columns, step)
+        assert ours is eager if isinstance(eager, type) else torch.equal(ours, eager), (rows, columns, step)
