@@ -216,6 +216,17 @@ bool pads_nothing(OpCall& call, ValueId v, std::span<const Dim> pads) {
 
 }  // namespace
 
+// What is padded is contiguous unless the tensor's strides are those of channels last. Those have the channels innermost, which a tensor that
+// is contiguous only because its other axes have one element may have, too.
+bool pads_to_contiguous(OpCall& call, const TensorType& type) {
+  if (type.rank() < 4 || type.rank() > 5) return true;
+  const Dim channels = type.strides[1], last = type.strides[type.rank() - 1];
+  if (call.table().as_constant(last) == std::optional<int64_t>(1)) return true;
+  if (call.table().hint(channels) <= call.table().hint(last)) return false;
+  call.tape.guard_relation(Guard::Kind::less, last, channels, true, "the layout of a padded tensor");
+  return true;
+}
+
 bool lower_pad(OpCall& call) {
   const ValueId v = call.value("self");
   if (call.plan.base == "pad" && call.text("mode") != "constant") return call.decline(Reason::call_attribute);
@@ -225,6 +236,8 @@ bool lower_pad(OpCall& call) {
   for (const Dim d : attrs.sizes)  // a negative pad cuts: left to ATen
     if (call.table().less_equal(call.table().constant(0), d) != Truth::yes) return call.decline(Reason::call_attribute);
   if (pads_nothing(call, v, attrs.sizes)) return lower_clone(call);
+  const TensorType type = call.type(v);
+  if (!pads_to_contiguous(call, type)) return call.decline(Reason::call_layout);
   attrs.value = call.given("value") ? number_of(call.tape, call.arg("value")) : number(0);
   return call.done(call.build.combine(Op::pad, std::vector<ValueId>{v}, std::move(attrs)));
 }

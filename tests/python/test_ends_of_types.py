@@ -209,3 +209,13 @@ def test_halves_and_numbers(name, dtype, request):
             assert torch.equal(ours.isnan(), expected.isnan()) and torch.equal(ours.nan_to_num(), expected.nan_to_num()), (number, ours, expected)
             ours = varying(x[:size], number)
             assert torch.equal(ours.isnan(), expected.isnan()) and torch.equal(ours.nan_to_num(), expected.nan_to_num()), (number, ours, expected)
+
+
+@pytest.mark.parametrize("make", [lambda x, n: torch.tensor([1, n]), lambda x, n: torch.tensor(n), lambda x, n: x.long().new_tensor([n, 1]),
+                                  lambda x, n: torch.unravel_index(x.long(), (1, n))[1]], ids=["list", "number", "new_tensor", "unravel_index"])
+@pytest.mark.parametrize("mode", MODES)
+def test_tensors_of_integers_at_the_end_of_64_bits(make, mode):
+    made = escapement.jit(make, mode=mode)
+    for n in (5, 2 ** 31 - 1, 2 ** 31, 2 ** 40 + 3, 2 ** 63 - 2, 2 ** 63 - 1, 7):
+        x = torch.tensor([-1.0, 3.0, 11.0])
+        assert torch.equal(made(x, n), make(x, n)), n

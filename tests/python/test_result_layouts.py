@@ -21,6 +21,9 @@ OPERATORS = {
     "mixed": lambda x: F.conv1d(rows(x), torch.ones(3, rows(x).shape[1], 1)) if x.numel() else x,
     "pooled": lambda x: F.adaptive_avg_pool1d(rows(x), 2) if x.numel() else x,
     "softmax": lambda x: x.softmax(-1), "sum": lambda x: x.sum(0), "cat": lambda x: torch.cat([x, x]), "frac": lambda x: x.frac(), "gelu": F.gelu,
+    "pad": lambda x: F.pad(x, (1, 0, 0, 2)), "pad with nothing": lambda x: F.pad(x, (0, 0, 0, 0)), "pad to the next even": lambda x: F.pad(x, (0, x.shape[-1] % 2)),
+    "pad channels last": lambda x: F.pad(x[None, None].movedim(-1, 1), (0, 1, 1, 0)), "pad one channel": lambda x: F.pad(x[None, None], (0, 1)),
+    "pad pixels": lambda x: F.pad(x[:, None, None].movedim(-1, 1), (1, 1)),
 }
 VIEWS = {
     "transposed": lambda x: x.mT, "rows of transposed": lambda x: x.mT[::2], "columns of transposed": lambda x: x.mT[:, ::3], "stepped": lambda x: x[:, ::2],
