@@ -11,6 +11,7 @@
 
 #include "exported/input_paths.h"
 #include "support/error.h"
+#include "support/floor_division.h"
 #include "support/text.h"
 
 namespace escapement {
@@ -238,11 +239,6 @@ std::optional<double> as_real(const Number& value) {
   return static_cast<double>(value.integer);
 }
 
-Value floor_divide(int64_t a, int64_t b) {
-  if (b == 0 || (b == -1 && a == std::numeric_limits<int64_t>::min())) return {};
-  return whole(a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0));
-}
-
 Value power(int64_t base, int64_t exponent) {
   int64_t result = 1;
   for (; exponent > 0; exponent >>= 1) {
@@ -285,11 +281,8 @@ Value of_integers(Op op, int64_t a, int64_t b) {
     case Op::add: return __builtin_add_overflow(a, b, &result) ? Value() : whole(result);
     case Op::sub: return __builtin_sub_overflow(a, b, &result) ? Value() : whole(result);
     case Op::mul: return __builtin_mul_overflow(a, b, &result) ? Value() : whole(result);
-    case Op::floordiv: return floor_divide(a, b);
-    case Op::mod: {
-      const Value quotient = floor_divide(a, b);
-      return quotient ? whole(a - quotient->integer * b) : Value();
-    }
+    case Op::floordiv: return has_quotient(a, b) ? whole(floor_quotient(a, b)) : Value();
+    case Op::mod: return b != 0 ? whole(floor_remainder(a, b)) : Value();
     case Op::bit_or: return whole(a | b);
     case Op::bit_xor: return whole(a ^ b);
     case Op::bit_and: return whole(a & b);
