@@ -17,7 +17,7 @@ EXTREMES = re.compile(r"max|min|clamp|relu|hardtanh|sort|topk|clip|threshold|arg
 # Infinite or not a number, as the order of the terms has it: what overflows in one order may cancel in another, and so does eager's running mean.
 IN_ORDER = re.compile(r"var_mean|std_mean|sum\(|mean\(|prod\(|cumsum|cumprod|_add")
 # Terms so large that they overflow in the one order only: then what is lost is ours alone.
-HUGE = re.compile(r" special|\bfloat16|\.half\(")
+HUGE = re.compile(r" special|\bfloat16|\.half\(|prod\(")
 REINTERPRETED = re.compile(r"\.view\(torch\.")   # any number may come of it, and double precision says nothing
 STATE = 1234
 MOST = 40   # leaves whose sharing is compared, which takes the square of their number
