@@ -87,7 +87,7 @@ class Entry:
             self.region.know_generator(generator)
         self.region.host_may_ask()
         self.region.replay_after_budget()   # sound, since the function itself then runs at every call
-        self._locator = FrameLocator(Entry._run.__code__)
+        self._locator = FrameLocator(Entry._run.__code__, catching(self))
         self.region.set_locator(self._locator)
 
     @property
@@ -191,6 +191,12 @@ def weakly(entry):
     """The region's program. It does not own the entry, which owns the region: memory goes when the entry does."""
     reference = weakref.ref(entry)
     return lambda *leaves: reference().forward(*leaves)
+
+
+def catching(entry):
+    """Tells the region, which holds who calls this, that the program catches errors."""
+    reference = weakref.ref(entry)
+    return lambda: reference().region.errors_may_be_caught()
 
 
 def input_specs(leaves):

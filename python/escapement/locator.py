@@ -3,6 +3,8 @@
 The recorder asks once per op, so the answer is an int: the index of the graph node. Text is made when somebody reads it.
 """
 
+import dis
+import math
 import os
 import re
 import sys
@@ -56,21 +58,35 @@ class FrameLocator:
     Called once per op while recording only; `text` knows every place by its number. `boundary`: the code object whose frame
     ends the search, since what lies beyond called the compiled function and is no part of it.
 
-    Being there at every op, it also sees whether gradients were ever switched on."""
+    Being there at every op, it also sees whether gradients were ever switched on, and tells `on_try` when an op first runs
+    inside of a `try` of the program's."""
 
-    def __init__(self, boundary):
+    def __init__(self, boundary, on_try):
         self.saw_gradients = False
-        self._boundary, self._ours, self._numbers, self._places = boundary, {}, {}, []
+        self._boundary, self._on_try, self._ours, self._tries, self._numbers, self._places = boundary, on_try, {}, {}, {}, []
 
     def __call__(self):
         self.saw_gradients = self.saw_gradients or torch.is_grad_enabled()
-        frame, innermost = sys._getframe(1), None
+        frame, innermost, user, in_try = sys._getframe(1), None, None, False
         while frame is not None and frame.f_code is not self._boundary:
             if not self._framework(frame.f_code):
-                return self._number(frame)
+                user = user or frame
+                in_try = in_try or self._on_try is not None and self._is_in_try(frame)
+                if self._on_try is None:
+                    break
             innermost = innermost or frame
             frame = frame.f_back
-        return UNKNOWN if innermost is None else self._number(innermost)
+        if in_try and frame is not None:   # without the boundary what was seen is the caller's
+            self._on_try()
+            self._on_try = None
+        found = user or innermost
+        return UNKNOWN if found is None else self._number(found)
+
+    def _is_in_try(self, frame):
+        ranges = self._tries.get(frame.f_code)
+        if ranges is None:
+            ranges = self._tries[frame.f_code] = tries(frame.f_code)
+        return any(start <= frame.f_lasti < end for start, end in ranges)
 
     def _framework(self, code):
         known = self._ours.get(code)
@@ -87,3 +103,13 @@ class FrameLocator:
 
     def text(self, number):
         return self._places[number] if 0 <= number < len(self._places) else ""
+
+
+def tries(code):
+    """Where in the code (by offset) exceptions go to a handler of the program's. A `with` has one, too, which is none of its own."""
+    instructions = list(dis.get_instructions(code))
+    if not hasattr(code, "co_exceptiontable"):   # before Python 3.11: as if it were everywhere
+        return [(0, math.inf)] if any(i.opname == "SETUP_FINALLY" for i in instructions) else []
+    names = {i.offset: (i.opname, after.opname) for i, after in zip(instructions, instructions[1:])}
+    table = ((entry.start, entry.end, *names.get(entry.target, ("", ""))) for entry in dis._parse_exception_table(code))
+    return [(start, end) for start, end, first, second in table if first == "PUSH_EXC_INFO" and second != "WITH_EXCEPT_START"]

@@ -204,6 +204,49 @@ def test_own_tracer(expression, mode):
     run(expression, lambda f: escapement.jit(f, mode=mode))
 
 
+def behind(effect, expression):
+    """What can be seen has happened when it raises, so it cannot be made again."""
+    first, code = compile(effect, effect, "exec"), compile(expression, expression, "eval")
+
+    def caught(x, w):
+        exec(first, {**globals(), "w": w})
+        try:
+            return eval(code, {**globals(), "x": x}), w * 2
+        except Exception as error:
+            return type(error).__name__, w - 1
+
+    return caught
+
+
+@pytest.mark.parametrize("effect", ["w.add_(1)", "w[1:].mul_(2)", "w.bernoulli_(0.5)", "torch.rand(2)"])
+@pytest.mark.parametrize("expression", ROWS)
+def test_behind_an_effect(expression, effect):
+    for turn in (1, -1):
+        caught, fast = behind(effect, expression), escapement.jit(behind(effect, expression))
+        for make in ROWS[expression][::turn] * 2:
+            ours, theirs = torch.ones(3), torch.ones(3)
+            with torch.no_grad():
+                torch.manual_seed(1)
+                found = fast(make(), ours)
+                torch.manual_seed(1)
+                assert_same(found, caught(make(), theirs))
+            assert torch.equal(ours, theirs)
+
+
+def test_a_with_block_catches_nothing():
+    def step(x, w):
+        w.add_(1)
+        with torch.no_grad(), torch.profiler.record_function("part"):
+            return x @ x.t() + w.sum()
+
+    fast = escapement.jit(step)
+    for n in (3, 5, 1, 0, 7):
+        x, w = torch.arange(2.0 * n).view(n, 2), torch.ones(2)
+        assert torch.equal(fast(x, w), step(x, torch.ones(2))) and w[0] == 2
+    region, = fast.info()["regions"]
+    assert [version["hits"] for version in region["versions"]] == [4], region
+
+
 def test_what_does_not_raise_is_compiled():
     caught = program("x.view(2, -1)")
     fast = escapement.jit(caught)

@@ -231,6 +231,11 @@ PyObject* replay_after_budget(PyObject* object, PyObject*) {
   Py_RETURN_NONE;
 }
 
+PyObject* errors_may_be_caught(PyObject* object, PyObject*) {
+  reinterpret_cast<RegionObject*>(object)->region->set_late_errors_hook([] { return false; });
+  Py_RETURN_NONE;
+}
+
 PyObject* host_may_ask(PyObject* object, PyObject*) {
   reinterpret_cast<RegionObject*>(object)->region->host_may_ask();
   Py_RETURN_NONE;
@@ -245,6 +250,7 @@ PyObject* know_generator(PyObject* object, PyObject* generator) {
 PyMethodDef kMethods[] = {
     {"know_generator", know_generator, METH_O, "know_generator(generator): the program may draw from it."},
     {"replay_after_budget", replay_after_budget, METH_NOARGS, "Calls past the recording limit go on in replay mode."},
+    {"errors_may_be_caught", errors_may_be_caught, METH_NOARGS, "No version may raise behind what the caller can see: the program may catch that."},
     {"host_may_ask", host_may_ask, METH_NOARGS, "The program is host code, which may ask for what nobody notices."},
     {"info", region_info, METH_NOARGS, "What was compiled, as a dict: versions, kernels, calls, guards, symbols, timings."},
     {"set_locator", set_locator, METH_O, "locator() -> number of the line being run; locator.text(number) -> 'file:line'."},
