@@ -2,10 +2,11 @@
 arguments afterwards, the state of the random generator.
 
 Not compared, as documented: strides of axes of size 1 and of tensors without elements, which NaN, the sign of zero where extremes are
-taken, messages of exceptions.
+taken (nor what is made of these two), messages of exceptions.
 """
 
 import functools
+import math
 import re
 import warnings
 
@@ -18,6 +19,7 @@ EXTREMES = re.compile(r"max|min|clamp|relu|hardtanh|sort|topk|clip|threshold|arg
 IN_ORDER = re.compile(r"var_mean|std_mean|sum\(|mean\(|prod\(|cumsum|cumprod|_add")
 # Terms so large that they overflow in the one order only: then what is lost is ours alone.
 HUGE = re.compile(r" special|\bfloat16|\.half\(|prod\(")
+TELLS_SIGNS = re.compile(r"atan2|copysign|signbit|angle|reciprocal|div|/|pow")
 REINTERPRETED = re.compile(r"\.view\(torch\.")   # any number may come of it, and double precision says nothing
 STATE = 1234
 MOST = 40   # leaves whose sharing is compared, which takes the square of their number
@@ -76,6 +78,7 @@ class Judge:
         self.bits = REINTERPRETED.search(program.source())
         text = program.source() + " ".join(map(str, program.arguments.values()))
         self.overflows = self.in_order and HUGE.search(text)
+        self.special, self.text = " special" in text, program.source()
         self.rough = max((rough for name, rough in NARROW.items() if re.search(name, text)), default=0)
         self.finer = None
 
@@ -130,13 +133,24 @@ class Judge:
         return self.values(path, a.detach(), b.detach())
 
     def values(self, path, a, b):
-        if same_bits(a, b, self.signed) or self.is_near(path) and self.is_close(path, a, b):
+        if same_bits(a, b, self.signed) or self.is_near(path) and self.is_close(path, a, b) or self.shows_nan(b) or self.shows_sign(a, b):
             return None
         wrong = (a != b) & ~((a != a) & (b != b)) if a.dtype != torch.bool else a ^ b
         places = wrong.nonzero()
         at = tuple(places[0].tolist()) if len(places) else ()
         shown = f"{a[at]} against {b[at]}" if len(places) else "sign of zero"
         return "values", f"{path} {b.dtype} {tuple(b.shape)}: {len(places)} of {b.numel()} differ, first at {at}: {shown}"
+
+    def shows_nan(self, b):
+        """Which NaN is seen where its bits are taken for integers."""
+        return self.bits and self.special and not b.is_floating_point()
+
+    def shows_sign(self, a, b):
+        """The sign of a zero, which is not promised, where something is made of it: infinities, what copies signs, angles."""
+        if self.signed or not b.is_floating_point():
+            return False
+        equal = (a == b) | (a != a) & (b != b) | torch.isinf(a) & torch.isinf(b)
+        return bool((equal | is_axis(a) & is_axis(b) | (a == -b)).all()) if TELLS_SIGNS.search(self.text) else False
 
     def is_close(self, path, a, b):
         if b.dtype not in ROUGH:   # what becomes of numbers that are not the same: nothing to measure
@@ -173,6 +187,12 @@ def shared(found):
             elif a.numel() and b.numel() and a.untyped_storage()._cdata == b.untyped_storage()._cdata:
                 pairs[one, two] = b.storage_offset() * b.element_size() - a.storage_offset() * a.element_size()
     return pairs
+
+
+def is_axis(x):
+    """An angle at which a sign of zero decides."""
+    quarters = x.double().abs() / (math.pi / 2)
+    return (quarters - quarters.round()).abs() < 1e-2
 
 
 def same_bits(a, b, signed=True):

@@ -247,6 +247,39 @@ def test_a_with_block_catches_nothing():
     assert [version["hits"] for version in region["versions"]] == [4], region
 
 
+PENDING = {
+    "view": lambda x, w: (w.view(-1), torch.isinf(x)),
+    "reads what is written": lambda x, w: (w.view(-1), x + w.sum()),
+    "several": lambda x, w: (w, (x * 2).relu() + 1),
+}
+LAST = {
+    "add": lambda w, v: w.add_(v),
+    "copy": lambda w, v: w.copy_(v),
+    "index": lambda w, v: w.index_fill_(0, torch.tensor([0, v.shape[0]]), 1),
+}
+
+
+@pytest.mark.parametrize("before", PENDING)
+@pytest.mark.parametrize("last", LAST)
+def test_replay_mode_keeps_what_was_pending_before_a_write_that_raises(before, last):
+    def step(x, w):
+        written, value = PENDING[before](x, w)
+        try:
+            LAST[last](written, value)
+        except (RuntimeError, IndexError):
+            return value, "raised"
+        return value, w * 2
+
+    for sizes in ((1, 1, 0, 1, 0, 2), (0, 0, 1, 0, 1), (2, 1, 1, 1, 0, 0, 2, 1)):
+        fast = escapement.jit(step, mode="replay")
+        for n in sizes:
+            x, ours, theirs = torch.arange(float(n)), torch.ones(1), torch.ones(1)
+            with torch.no_grad():
+                (found, after), (expected, then) = fast(x, ours), step(x, theirs)
+            assert torch.equal(found, expected) and torch.equal(ours, theirs)
+            assert after == then if isinstance(then, str) else torch.equal(after, then)
+
+
 def test_what_does_not_raise_is_compiled():
     caught = program("x.view(2, -1)")
     fast = escapement.jit(caught)

@@ -5,6 +5,7 @@
 
 #include "support/error.h"
 #include "support/events.h"
+#include "torch/each_tensor.h"
 #include "torch/recorder_tape.h"
 #include "torch/replay_mode/call.h"
 #include "torch/replay_mode/held.h"
@@ -19,6 +20,39 @@ void collect(const Handed& handed, const c10::IValue& result, std::vector<at::Te
   if (handed.kind != Handed::Kind::list) return;
   const std::vector<at::Tensor> list = result.toTensorVector();
   for (size_t i = 0; i < handed.items.size(); ++i) collect(handed.items[i], list[i], into);
+}
+
+bool shares(const c10::IValue& value, const at::Tensor& other) {
+  bool found = false;
+  each_tensor_of(value, [&](const at::Tensor& tensor) { found = found || (tensor.defined() && tensor.is_alias_of(other)); });
+  return found;
+}
+
+// Whether a value that was read shares memory with what the operator writes: then it was perhaps changed in part.
+bool reads_written(const std::vector<c10::IValue>& read, const StreamNode& write, const torch::jit::Stack& arguments) {
+  for (const uint32_t argument : write.bumped)
+    for (const c10::IValue& value : read)
+      if (arguments[argument].isTensor() && shares(value, arguments[argument].toTensor())) return true;
+  return false;
+}
+
+// What is pending before the write that a segment ends with: computed, since one of them has raised and the program may catch that.
+std::vector<at::Tensor> before_the_write(const Segment& segment) {
+  std::vector<at::Tensor> real;
+  std::vector<c10::IValue> read;
+  const StreamNode& write = *segment.nodes().back();
+  try {
+    for (const StreamNode* node : segment.nodes()) {
+      torch::jit::Stack stack = segment.arguments_of(*node, real);
+      if (node == &write) return reads_written(read, write, stack) ? std::vector<at::Tensor>() : real;
+      const bool is_view = !node->produced.empty() && node->produced[0].view_of >= 0;   // which reads nothing
+      if (!is_view) read.insert(read.end(), stack.begin(), stack.end());
+      run_unseen(node->op, stack);
+      for (size_t i = 0; i < node->results.size(); ++i) collect(node->results[i], stack[i], real);
+    }
+  } catch (const std::exception&) {   // it was this one, and nothing was written
+  }
+  return real;
 }
 
 }  // namespace
@@ -182,8 +216,8 @@ bool ReplayCall::try_launch(SegmentLaunch& launch, const Slots& live, std::span<
   try {
     if (ready->program.run(inputs, outputs) != Program::Outcome::done) return count(Stat::exits), false;
   } catch (...) {
-    if (cursor_->ends && !cursor_->bumped.empty()) {   // it may have written already
-      lose_pending();
+    if (cursor_->ends && !cursor_->bumped.empty()) {   // it may have written already, and is not run again
+      settle(before_the_write(segment_));
       reset();
       throw;
     }
