@@ -1,6 +1,7 @@
 """Which line of the user's program does the op being recorded come from?
 
-The recorder asks once per op, so the answer is an int: the index of the graph node. Text is made when somebody reads it.
+The recorder asks once per op, so the answer is an int: the index of the graph node. Text is made when somebody reads it. Being asked
+at every op, the locator of plain Python also sees what only frames tell: whether an op runs inside of a `try` of the program's.
 """
 
 import dis
