@@ -20,8 +20,8 @@ from .contract import Call, Contract
 from .dims import LARGEST, Dim, Hint, Leaf, Linear, Rank, place_name
 from .errors import OptionError
 from .findings import Findings, Relation, Size
+from .intervals import proven
 from .learned import kind_of
-from .steer_dims import proven
 
 SYMBOL = re.compile(r"\b[a-z]+\d+\b")
 FUNCTIONS = {"floordiv": FloorDiv, "mod": PythonMod, "min": sympy.Min, "max": sympy.Max, "__builtins__": {}}
@@ -213,8 +213,3 @@ def outcome(size):
     if size.symbol is None:
         return size.value
     return Hint("AUTO", 0, LARGEST) if not isinstance(size.dim, Hint) else Hint("AUTO", size.dim.low, size.dim.high)
-
-
-def dim_lines(found):
-    """For info(): one line for each dim that was declared, or joined to one that was; the same in several versions once."""
-    return [*dict.fromkeys(str(fact) for facts in found for fact in facts if fact.said)]

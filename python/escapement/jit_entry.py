@@ -98,6 +98,10 @@ class Entry:
         self.reason = reason
         self.table.withdraw(self)
 
+    def dim_lines(self):
+        """For info(): one line for each dim that was declared, or joined to one that was; the same in several versions once."""
+        return [*dict.fromkeys(str(fact) for facts in self.dim_facts for fact in facts if fact.said)]
+
     def tensors(self, leaves):
         """The leaves as the region takes them: a float whose value varies is a tensor without axes."""
         if not any(self._floats):

@@ -22,7 +22,6 @@ from .arithmetic import NUMBERS, ours, value_of
 from .check import Checker
 from .core import CoreMissing, core
 from .errors import CompileError, DimError, OptionError
-from .jit_dims import JitDims, dim_lines
 from .jit_entry import KEY, RECORDING, Bypass, Entry, NeedsTape, all_but_last, call_names, cannot_record, first
 from .ledger import LEDGER
 from .locks import fork_safe_lock
@@ -148,7 +147,7 @@ class Jitted:
         own["_checker"] = Checker(fn, check, self.run_entry)
         wrapped = fn.forward if isinstance(fn, torch.nn.Module) else fn
         own["_parameters_named"] = parameter_names(wrapped)
-        own["_dims"] = JitDims(fn, dims, self._options) if dims else None
+        own["_dims"] = declared(fn, dims, self._options) if dims else None
         own["escapement_contract"] = self._dims and self._dims.contract
         own.update({name: getattr(wrapped, name) for name in functools.WRAPPER_ASSIGNMENTS if hasattr(wrapped, name)})
         own["__wrapped__"] = fn
@@ -364,7 +363,7 @@ class Jitted:
     def info(self):
         """What was compiled: keys, recordings, versions, reasons for eager calls."""
         with self._lock:
-            regions = [{**entry.region.info(), "eager": entry.reason, "dims": dim_lines(entry.dim_facts)} for entry in self.entries()]
+            regions = [{**entry.region.info(), "eager": entry.reason, "dims": entry.dim_lines()} for entry in self.entries()]
         function = LEDGER.function(self)
         return {"name": self.place[0], "mode": self._mode, "keys": len(regions), "regions": regions,
                 "recordings": sum(region["recordings"] for region in regions),
@@ -438,6 +437,13 @@ def checked_arguments(fn, mode):
         raise TypeError(f"escapement.jit takes a function or module, not {type(fn).__name__}")
     if mode != "call":
         raise OptionError(f"mode={mode!r} is not known; escapement.jit takes 'call' and 'replay'")
+
+
+def declared(fn, dims, options):
+    """Imported only where dims are declared: what they mean is worked out with sympy, which takes longer to load than a first call."""
+    from .jit_dims import JitDims
+
+    return JitDims(fn, dims, options)
 
 
 def any_requires_grad(values):

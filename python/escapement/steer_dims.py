@@ -11,13 +11,13 @@ from torch._C._dynamo.eval_frame import set_code_exec_strategy
 from torch._dynamo import pgo
 from torch._dynamo.types import FrameAction, FrameExecStrategy
 from torch.fx.experimental.symbolic_shapes import StrictMinMaxConstraint
-from torch.utils._sympy.numbers import int_oo
-from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
+from torch.utils._sympy.value_ranges import bound_sympy
 
 from . import dynamo, frames, notes
 from .contract import current_contract
 from .dims import LARGEST, Dim, Hint, Linear
 from .findings import Findings, Relation, Size
+from .intervals import interval, proven
 
 
 class Declared:
@@ -123,10 +123,6 @@ class Range:
         self.constraint_range = StrictMinMaxConstraint(vr=interval(dim.low, dim.high), warn_only=True)
 
 
-def interval(low, high):
-    return ValueRanges(low, int_oo if high >= LARGEST else high)
-
-
 # --- what became of it
 
 def hold(session, env, constants):
@@ -168,19 +164,6 @@ def relied_on(env):
         place = env.replacements_slocs.get(symbol)
         yield Relation(sympy.Eq(symbol, expr), notes.in_words(sympy.Eq(symbol, expr, evaluate=False), env),
                        str(notes.user_place(place)) if place is not None else "an unknown place", False)
-
-
-def proven(relation, ranges):
-    """Whether intervals alone show that it always holds. Both sides are brought to one, so that what cancels does."""
-    if relation.is_Relational:
-        relation = relation.func(sympy.expand(relation.lhs - relation.rhs), 0)
-    if relation in (sympy.true, sympy.false):
-        return relation is sympy.true
-    try:
-        found = bound_sympy(relation, {symbol: interval(*ends) for symbol, ends in ranges.items()})
-    except Exception:   # an expression that torch's analysis does not know proves nothing
-        return False
-    return found.is_singleton() and bool(found.lower)
 
 
 def outcome(size, env):
