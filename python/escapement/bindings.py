@@ -8,6 +8,8 @@ A size expression the core cannot evaluate becomes a symbol of its own: the rela
 
 import torch
 
+from .dynamo import is_wrapper_subclass
+
 BINARY = {"Add": "add", "Mul": "mul", "FloorDiv": "floordiv", "CleanDiv": "floordiv", "Mod": "mod", "PythonMod": "mod",
           "Min": "min", "Max": "max"}
 MAX_POWER = 8
@@ -123,6 +125,4 @@ def exprs_of(value):
 def is_plain_tensor(value):
     if not isinstance(value, torch.Tensor) or value.layout != torch.strided or value.is_nested:
         return False
-    from .dynamo import is_wrapper_subclass
-
     return not is_wrapper_subclass(value)

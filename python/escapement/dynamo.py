@@ -43,6 +43,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass as is_wra
 
 from . import attributes, data_questions, index_numbers, layout_reads, oblivious, offsets, raising, steer_dims, texts, traced_numbers
 from .errors import EscapementError
+from .facts import compile_facts
 from .keys import frame_key
 from .ledger import COMPILES, LEDGER, Compile, Plan
 from .misses import miss
@@ -178,7 +179,7 @@ def compile_frame(code, globals, locals, builtins, closure, compiler_fn, *rest, 
     if state["route"] != "recipe" or not torch._dynamo.config.automatic_dynamic_shapes or not is_ours(compiler_fn):
         return run()
     keep_order()
-    declared = steer_dims.declared(compiler_fn, code, locals)
+    declared = steer_dims.declared(wrappers(compiler_fn), code, locals)
     # Every torch.compile() of a function has versions of its own.
     key = id(compiler_fn), frame_key(locals, closure or (), code.co_freevars), *steer_dims.key(declared)
     misses = new_misses(code, locals)
@@ -484,8 +485,6 @@ def constants(gm, env):
 def write_artifact(code, graphs):
     """One structured artifact a compile, for TORCH_TRACE and tlparse; made only if somebody listens."""
     def payload():
-        from .report import compile_facts
-
         function = LEDGER.function(code)
         return json.dumps({"function": function.name, "file": function.file, "line": function.line,
                            "graphs": [compile_facts(function, compiled) for compiled in graphs],

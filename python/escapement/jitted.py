@@ -24,6 +24,7 @@ from .core import CoreMissing, core
 from .errors import CompileError, DimError, OptionError
 from .jit_entry import KEY, RECORDING, Bypass, Entry, NeedsTape, all_but_last, call_names, cannot_record, first
 from .ledger import LEDGER
+from .locator import place_of
 from .locks import fork_safe_lock
 from .option_values import disabled, resolve
 from .replayed import replayed
@@ -481,13 +482,3 @@ def parameter_names(fn):
         return [], "args"
     rest = next((p.name for p in found if p.kind is p.VAR_POSITIONAL), "args")
     return [p.name for p in found if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)], rest
-
-
-def place_of(fn):
-    """Name, file and line of what the user wrote."""
-    if isinstance(fn, functools.partial):
-        return place_of(fn.func)
-    module = isinstance(fn, torch.nn.Module)
-    code = getattr(getattr(type(fn), "forward", None) if module else fn, "__code__", None)
-    name = type(fn).__qualname__ if module else getattr(fn, "__qualname__", type(fn).__qualname__)
-    return (name, code.co_filename, code.co_firstlineno) if code is not None else (name, "", 0)

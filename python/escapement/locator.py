@@ -5,6 +5,7 @@ at every op, the locator of plain Python also sees what only frames tell: whethe
 """
 
 import dis
+import functools
 import math
 import os
 import re
@@ -46,6 +47,16 @@ class Locator:
         if not 0 <= index < len(nodes):
             return ""
         return node_place(nodes[index])
+
+
+def place_of(fn):
+    """Name, file and line of what the user wrote."""
+    if isinstance(fn, functools.partial):
+        return place_of(fn.func)
+    module = isinstance(fn, torch.nn.Module)
+    code = getattr(getattr(type(fn), "forward", None) if module else fn, "__code__", None)
+    name = type(fn).__qualname__ if module else getattr(fn, "__qualname__", type(fn).__qualname__)
+    return (name, code.co_filename, code.co_firstlineno) if code is not None else (name, "", 0)
 
 
 def node_place(node):

@@ -12,6 +12,7 @@ import torch
 
 from .core import CoreMissing, core
 from .errors import OptionError
+from .locator import place_of
 from .option_values import disabled, resolve
 
 is_dynamo_compiling = torch.compiler.is_dynamo_compiling
@@ -44,8 +45,6 @@ class Replayed:
 
     def clear(self):
         """Forgets all that was recorded."""
-        from .jitted import place_of
-
         try:
             self.__dict__["_replay"] = core().Replay(self._fn, self._options, place_of(self._fn)[0])
         except CoreMissing:   # everything runs eagerly

@@ -13,7 +13,7 @@ from torch._dynamo.types import FrameAction, FrameExecStrategy
 from torch.fx.experimental.symbolic_shapes import StrictMinMaxConstraint
 from torch.utils._sympy.value_ranges import bound_sympy
 
-from . import dynamo, frames, notes
+from . import frames, notes
 from .contract import current_contract
 from .dims import LARGEST, Dim, Hint, Linear
 from .findings import Findings, Relation, Size
@@ -29,16 +29,13 @@ class Declared:
         self.output = None
 
 
-def declared(compiler_fn, code, frame_locals):
-    contract = contract_of(compiler_fn)
+def declared(backends, code, frame_locals):
+    """`backends`: the object that torch.compile was given, and what it wraps."""
+    contract = next((found for backend in backends if (found := getattr(backend, "contract", None)) is not None), None)
     if contract is None:
         return None
     ours = contract is current_contract()   # not so where somebody calls the inner function past our check
     return Declared(contract, frames.frame_inputs(code, frame_locals) if ours else {})
-
-
-def contract_of(compiler_fn):
-    return next((found for fn in dynamo.wrappers(compiler_fn) if (found := getattr(fn, "contract", None)) is not None), None)
 
 
 def key(declared):
