@@ -12,8 +12,8 @@ __all__ = ["ContractError", "Dim", "DimError", "EscapementError", "OptionError",
            "options", "reset", "stats", "__version__"]
 
 # name -> module that holds it; resolved at first use.
-_LAZY = {"ContractError": "errors", "Dim": "dims", "DimError": "errors", "EscapementError": "errors", "OptionError": "errors",
-         "compile": "entry", "explain": "report", "jit": "jitted", "learned_dims": "learned", "options": "option_values"}
+_LAZY = {"ContractError": "errors", "Dim": "dims.spec", "DimError": "errors", "EscapementError": "errors", "OptionError": "errors",
+         "compile": "entry", "explain": "report", "jit": "tracer.jitted", "learned_dims": "dims.learned", "options": "option_values"}
 
 
 def __getattr__(name):

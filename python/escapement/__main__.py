@@ -54,7 +54,8 @@ def entry_point():
 
 
 def route():
-    from . import backend, dynamo
+    from . import backend
+    from .steering import dynamo
 
     return backend is not None and dynamo.state["route"] == "recipe", \
         f"{dynamo.state['route']}: {dynamo.ROUTES[dynamo.state['route']]}"

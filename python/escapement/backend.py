@@ -3,7 +3,7 @@
 It takes Dynamo's graph and returns a callable at once; recording happens at that callable's first call. Two ways:
 
   direct     nothing can need a gradient: the graph's own forward becomes one region, composites whole
-  training   AOTAutograd's forward and backward graphs become a region each (training.py)
+  training   AOTAutograd's forward and backward graphs become a region each (steering/training.py)
 
 Nothing of ours may break the program: what fails here is counted under a named reason, said once, and the graph runs eagerly.
 With the option `strict` it is an error instead.
@@ -14,13 +14,14 @@ import warnings
 
 import torch
 
-from . import dispatch, dynamo, symbols
-from .bindings import bindings
 from .core import CoreMissing, core
 from .errors import CompileError, DimError, OptionError
 from .ledger import LEDGER
-from .locator import Locator
 from .option_values import disabled, resolve
+from .recording import dispatch, symbols
+from .recording.locator import Locator
+from .steering import dynamo
+from .steering.bindings import bindings
 
 REASONS = {
     "no_core": "the compiled core is missing",
@@ -82,7 +83,7 @@ class Backend:
             if any_requires_grad(inputs) and dispatch.enables_grad(gm):
                 raise GiveUp("grad_mode_changed")
             return region(gm, "example_value", values, name, code)
-        from .training import compile_training
+        from .steering.training import compile_training
 
         make = functools.partial(self._training_region, values=values, name=name, code=code)
         made = compile_training(gm, inputs, make)

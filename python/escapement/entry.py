@@ -10,14 +10,14 @@ import functools
 
 import torch
 
-from . import steer_dims
-from .contract import Call, Contract, calls
+from .dims.contract import Call, Contract, calls
 from .errors import EscapementError
 from .option_values import resolve
+from .steering import steer_dims
 
 
 def compile(fn=None, *, dims=None, mode=None, fullgraph=False, **options):
-    """`fn`, a function or module, compiled. `dims` declares its sizes (dims.py); further keywords are options (the
+    """`fn`, a function or module, compiled. `dims` declares its sizes (dims/spec.py); further keywords are options (the
     option table).
 
     Without `fn` it is a decorator: @escapement.compile(dims={"x": {0: Dim("n", 1, 64)}}).

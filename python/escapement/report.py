@@ -6,10 +6,10 @@ import json
 import torch
 
 from .facts import function_facts, versions
-from .jitted import Jitted
 from .ledger import LEDGER
-from .replayed import Replayed
 from .report_text import function_lines, timing_lines
+from .tracer.jitted import Jitted
+from .tracer.replayed import Replayed
 
 
 class Report:

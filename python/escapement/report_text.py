@@ -8,8 +8,8 @@ import collections
 import re
 
 from .facts import timing_facts, versions
-from .jitted import REASONS
 from .ledger import size_name
+from .tracer.jitted import REASONS
 
 # How the core writes where a symbol comes from: an argument by its number, then what of it.
 ARGUMENT = re.compile(r"arg(\d+)((?:\.\w+(?:\[\d+\])?)?)")

@@ -10,7 +10,7 @@ then runs `repeats` times, since the first run only records. Setting up and tear
 
 import torch
 
-from .jitted import jit
+from .tracer.jitted import jit
 
 WAYS = ("compile", "replay")
 

@@ -39,7 +39,7 @@ def test_contents(wheel):
 def test_every_public_header_and_python_file_is_in_it(wheel, request):
     root = request.config.rootpath
     names = set(zipfile.ZipFile(wheel).namelist())
-    ours = [f"escapement/{f.name}" for f in (root / "python" / "escapement").glob("*.py")]
+    ours = [f.relative_to(root / "python").as_posix() for f in (root / "python" / "escapement").rglob("*.py")]
     ours += [f"escapement/include/escapement/{f.name}" for f in (root / "include" / "escapement").glob("*.h")]
     assert [name for name in ours if name not in names] == []
 

@@ -183,14 +183,14 @@ BUGS = [
         "const c10::impl::ForceDispatchKeyGuard keys(included, excluded);", "const c10::impl::ExcludeDispatchKeyGuard keys(kRecorderKey);",
         "what is pending runs through the transform of torch.func that asked for it, and waits for itself", ("test_jit_replay.py",)),
     # --- python
-    Bug("key_without_autocast", "python", "python/escapement/jitted.py",
+    Bug("key_without_autocast", "python", "python/escapement/tracer/jitted.py",
         "return grad_mode(), inference_mode(), default_dtype(), autocast", "return grad_mode(), inference_mode(), default_dtype()",
         "a recording made under autocast serves calls without it", ("test_jit.py", "test_jit_state.py")),
-    Bug("range_has_no_end", "python", "python/escapement/contract.py",
+    Bug("range_has_no_end", "python", "python/escapement/dims/contract.py",
         "if not low <= size <= high:", "if not low <= size:", "a declared upper bound is not held", ("test_dims.py", "test_jit_dims.py")),
-    Bug("zero_is_minus_zero", "python", "python/escapement/tree.py",
+    Bug("zero_is_minus_zero", "python", "python/escapement/tracer/tree.py",
         "return value.hex()", "return value", "0.0 and -0.0 are one key", ("test_jit.py",)),
-    Bug("effects_before_recording_again", "python", "python/escapement/jit_entry.py",
+    Bug("effects_before_recording_again", "python", "python/escapement/tracer/jit_entry.py",
         "return not self._written and self._tensors is not None and versions(self._tensors) == self._versions", "return True",
         "a failed recording that has written its arguments is run again", ("test_recording_ends.py", "test_jit_state.py")),
 ]

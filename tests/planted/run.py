@@ -73,10 +73,12 @@ def python_tree(scratch):
     tree = scratch / "build/python/escapement"
     shutil.rmtree(tree.parent, ignore_errors=True)
     tree.mkdir(parents=True)
-    made = [*(scratch / "python/escapement").glob("*.py"), *(scratch / "build/src/torch").glob("_C.*.so"), *(scratch / "build/src/torch").glob("libescapement.so*")]
-    for file in made:
-        if file.is_file():
-            (tree / file.name).symlink_to(file)
+    package, made = scratch / "python/escapement", scratch / "build/src/torch"
+    links = {tree / file.relative_to(package): file for file in package.rglob("*.py")}
+    links.update({tree / file.name: file for pattern in ("_C.*.so", "libescapement.so*") for file in made.glob(pattern) if file.is_file()})
+    for link, file in links.items():
+        link.parent.mkdir(exist_ok=True)
+        link.symlink_to(file)
     info = tree.parent / "escapement-0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: escapement\nVersion: 0\n")

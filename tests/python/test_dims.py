@@ -14,7 +14,7 @@ from dims_support import add, compiles, dim_lines, double, doubled_and_one, line
 
 import escapement
 from escapement import Dim, DimError
-from escapement.dims import declared_text, read_spec
+from escapement.dims.spec import declared_text, read_spec
 
 pytestmark = pytest.mark.usefixtures("fresh")
 

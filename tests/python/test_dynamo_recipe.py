@@ -245,7 +245,7 @@ def test_no_import_is_needed(child_env):
 
 @pytest.fixture
 def route():
-    from escapement import dynamo
+    from escapement.steering import dynamo
 
     def force(name):
         dynamo.install(dynamo.state["backend"], name)
@@ -274,7 +274,7 @@ def test_the_stock_route_is_static_first(route):
 
 
 def test_this_torch_has_the_recipe():
-    from escapement import dynamo
+    from escapement.steering import dynamo
 
     assert dynamo.state["route"] == "recipe" and dynamo.restart_possible()
 
@@ -357,7 +357,7 @@ def test_bindings_of_a_graph_with_products_and_sums(fake):
 def test_expressions():
     import sympy
 
-    from escapement.bindings import Symbols, dim
+    from escapement.steering.bindings import Symbols, dim
 
     s, t, free = (sympy.Symbol(name, integer=True) for name in "stu")
     symbols = Symbols()

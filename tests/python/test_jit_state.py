@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import escapement
-from escapement.jit_entry import KEY
+from escapement.tracer.jit_entry import KEY
 from jit_cases import check, equal, matrix
 
 pytestmark = pytest.mark.usefixtures("fresh")

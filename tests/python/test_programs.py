@@ -277,7 +277,7 @@ def test_replaced_data_reaches_the_caller():
 
 
 def test_numbers_that_become_known_while_recording():
-    from escapement.dispatch import complete_sym_node
+    from escapement.recording.dispatch import complete_sym_node
 
     complete_sym_node()
     made = escapement_region(lambda x, n: [x * (1 << n) + (n & 3)])

@@ -1,4 +1,4 @@
-"""What torch.compile's tracer answers about sizes 0 and 1 without looking (python/escapement/oblivious.py): an answer that can be seen,
+"""What torch.compile's tracer answers about sizes 0 and 1 without looking (python/escapement/steering/oblivious.py): an answer that can be seen,
 in a rank, a length, a stride, a value, an alias or an error, is a guard; one that cannot be seen is no compile.
 
 Each program is called at sizes 0, 1 and primes, in several orders of the first size, with and without gradients.
@@ -209,7 +209,7 @@ def test_a_rank_is_two_versions_and_told():
 
 def test_an_unknown_question_is_a_guard(monkeypatch):
     """A row that is left out costs a version, never an answer."""
-    from escapement import oblivious
+    from escapement.steering import oblivious
 
     monkeypatch.setattr(oblivious, "TABLE", {})
     compare(lambda x: x.t() + x.squeeze(0).dim(), False, ORDERS[:1])

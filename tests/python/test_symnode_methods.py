@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.fx.experimental import sym_node
 
-from escapement import dispatch
+from escapement.recording import dispatch
 
 pytestmark = pytest.mark.usefixtures("fresh")
 

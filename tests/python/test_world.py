@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import escapement
-from escapement import jit_entry  # noqa: F401  (the package's own imports are no part of a test)
+from escapement.tracer import jit_entry  # noqa: F401  (the package's own imports are no part of a test)
 from world_state import OWN, flushes, put_back, seen, untouched
 
 pytestmark = [pytest.mark.usefixtures("fresh"), pytest.mark.filterwarnings("ignore")]

@@ -14,9 +14,9 @@ import sys
 
 import torch
 
+from ..core import core
 from . import dispatch
 from .arithmetic import PLAIN, complete, ours, value_of
-from .core import core
 from .locator import FRAMEWORK
 
 COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")

@@ -18,15 +18,15 @@ import weakref
 
 import torch
 
-from .arithmetic import NUMBERS, ours, value_of
+from ..core import CoreMissing, core
+from ..errors import CompileError, DimError, OptionError
+from ..ledger import LEDGER
+from ..locks import fork_safe_lock
+from ..option_values import disabled, resolve
+from ..recording.arithmetic import NUMBERS, ours, value_of
+from ..recording.locator import place_of
 from .check import Checker
-from .core import CoreMissing, core
-from .errors import CompileError, DimError, OptionError
 from .jit_entry import KEY, RECORDING, Bypass, Entry, NeedsTape, all_but_last, call_names, cannot_record, first
-from .ledger import LEDGER
-from .locator import place_of
-from .locks import fork_safe_lock
-from .option_values import disabled, resolve
 from .replayed import replayed
 from .tree import Copies, Unsupported, flatten
 from .watch import Watch

@@ -14,7 +14,7 @@ import sys
 
 import torch
 
-from .core import core
+from ..core import core
 from .search import DEPTH, MANY, Search, cell_content
 
 training = operator.attrgetter("training")

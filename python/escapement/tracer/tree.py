@@ -18,7 +18,7 @@ import types
 import torch
 from torch.utils import _pytree
 
-from .arithmetic import plain
+from ..recording.arithmetic import plain
 
 KEY = torch._C._dispatch_key_parse("DeferredInit")   # of what the core records
 TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)

@@ -9,7 +9,7 @@ import typing
 import torch
 from torch.utils._pytree import tree_leaves
 
-from .locator import node_place
+from ..recording.locator import node_place
 
 
 class Constant(typing.NamedTuple):

@@ -2,8 +2,8 @@
 
 import torch
 
-from .dims import LARGEST, Hint, Linear
-from .errors import DimError
+from ..errors import DimError
+from .spec import LARGEST, Hint, Linear
 
 
 def learned_dims(compiled):

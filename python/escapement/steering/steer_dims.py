@@ -13,11 +13,12 @@ from torch._dynamo.types import FrameAction, FrameExecStrategy
 from torch.fx.experimental.symbolic_shapes import StrictMinMaxConstraint
 from torch.utils._sympy.value_ranges import bound_sympy
 
-from . import frames, notes
-from .contract import current_contract
-from .dims import LARGEST, Dim, Hint, Linear
-from .findings import Findings, Relation, Size
-from .intervals import interval, proven
+from ..dims import frames
+from ..dims.contract import current_contract
+from ..dims.findings import Findings, Relation, Size
+from ..dims.intervals import interval, proven
+from ..dims.spec import LARGEST, Dim, Hint, Linear
+from . import notes
 
 
 class Declared:

@@ -41,15 +41,15 @@ from torch.fx.experimental import symbolic_shapes
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass as is_wrapper_subclass  # noqa: F401
 
+from ..errors import EscapementError
+from ..facts import compile_facts
+from ..ledger import COMPILES, LEDGER, Compile, Plan
+from ..misses import miss
+from ..option_values import resolve
 from . import attributes, data_questions, index_numbers, layout_reads, oblivious, offsets, raising, steer_dims, texts, traced_numbers
-from .errors import EscapementError
-from .facts import compile_facts
 from .keys import frame_key
-from .ledger import COMPILES, LEDGER, Compile, Plan
-from .misses import miss
 from .notes import break_log, constant_size, first_line, in_words, input_dims, is_user_tensor, new_breaks, pins, place_of, read_of, relations
 from .notes import input_names  # noqa: F401  (part of what this file offers)
-from .option_values import resolve
 
 log = logging.getLogger("escapement")
 

@@ -10,9 +10,9 @@ or runs eagerly needs no check.
 
 import torch
 
-from .errors import ContractError, OptionError
-from .ledger import LEDGER
-from .locks import fork_safe_lock
+from ..errors import ContractError, OptionError
+from ..ledger import LEDGER
+from ..locks import fork_safe_lock
 from .tree import Copies, Reader, Unsupported, flatten, flatten_result, result_names, unflatten
 
 TOLERANCE = 64

@@ -1,7 +1,7 @@
 """Declared dims of a jitted function: what the recorder is told before a recording, and what a finished version is held to.
 
-The spec and its check are those of escapement.compile (dims.py, contract.py), and so is the judgement (findings.py,
-frames.py); only where the relations come from differs: here they are the guards of a version.
+The spec and its check are those of escapement.compile (dims/spec.py, dims/contract.py), and so is the judgement (dims/findings.py,
+dims/frames.py); only where the relations come from differs: here they are the guards of a version.
 
 A named dim is one symbol of the recording, with its range as a guard, so calls that a version serves need no check in Python.
 What the recorder cannot be told (a declared constant of an integer, an expression of names that no argument binds) is `loose`:
@@ -15,13 +15,13 @@ import sympy
 import torch
 from torch.utils._sympy.functions import FloorDiv, PythonMod
 
-from . import frames
-from .contract import Call, Contract
-from .dims import LARGEST, Dim, Hint, Leaf, Linear, Rank, place_name
-from .errors import OptionError
-from .findings import Findings, Relation, Size
-from .intervals import proven
-from .learned import kind_of
+from ..dims import frames
+from ..dims.contract import Call, Contract
+from ..dims.findings import Findings, Relation, Size
+from ..dims.intervals import proven
+from ..dims.learned import kind_of
+from ..dims.spec import LARGEST, Dim, Hint, Leaf, Linear, Rank, place_name
+from ..errors import OptionError
 
 SYMBOL = re.compile(r"\b[a-z]+\d+\b")
 FUNCTIONS = {"floordiv": FloorDiv, "mod": PythonMod, "min": sympy.Min, "max": sympy.Max, "__builtins__": {}}

@@ -13,7 +13,7 @@ import typing
 
 import sympy
 
-from .dims import Linear, declared_text
+from .spec import Linear, declared_text
 
 MAX_POINTS = 512     # assignments that are tried one by one, when reasoning about intervals does not decide
 

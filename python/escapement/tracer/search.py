@@ -15,7 +15,7 @@ import types
 
 import torch
 
-from .locator import FRAMEWORK
+from ..recording.locator import FRAMEWORK
 from .tree import Unsupported
 
 DEPTH = 6

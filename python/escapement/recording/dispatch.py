@@ -11,8 +11,8 @@ import operator
 import torch
 import torch._ops
 
+from ..core import core
 from .bodies import BODIES, Body, flow_bodies, graphs, is_pure
-from .core import core
 
 # The key the core records at. cond's own kernel rejects symbolic operands; to the recorder a branch is just a guarded read.
 RECORDER_KEY = "DeferredInit"

@@ -11,9 +11,9 @@ import typing
 
 import torch
 
-from .dims import LARGEST, Hint, Linear, Rank, declared_text, place_name, read_spec
-from .errors import DimError
-from .option_values import near
+from ..errors import DimError
+from ..option_values import near
+from .spec import LARGEST, Hint, Linear, Rank, declared_text, place_name, read_spec
 
 calls = threading.local()    # .current: the Call this thread is in
 numbers = itertools.count(1)

@@ -15,11 +15,11 @@ import weakref
 
 import torch
 
-from . import symbols
-from .core import core
-from .errors import EscapementError
-from .locator import FrameLocator
-from .locks import fork_safe_lock
+from ..core import core
+from ..errors import EscapementError
+from ..locks import fork_safe_lock
+from ..recording import symbols
+from ..recording.locator import FrameLocator
 from .tree import (KEY, Copies, Reader, Unsupported, changed, flatten_content, flatten_result, generators_in, leaf_names,
                    snapshot, store_content, unflatten, unflatten_result)
 from .watch import host_state, same_state

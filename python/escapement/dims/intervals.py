@@ -4,7 +4,7 @@ import sympy
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
-from .dims import LARGEST
+from .spec import LARGEST
 
 
 def interval(low, high):

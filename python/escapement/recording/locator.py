@@ -17,7 +17,8 @@ import torch
 USER_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 UNKNOWN = -1
 # torch, this package, and code that torch's graphs generate. Not "<string>": python -c calls the user's program so.
-FRAMEWORK = (*(os.path.dirname(file) + os.sep for file in (torch.__file__, __file__)), "<frozen", "<eval_with_key")
+PACKAGE = os.path.dirname(os.path.dirname(__file__))
+FRAMEWORK = (*(folder + os.sep for folder in (os.path.dirname(torch.__file__), PACKAGE)), "<frozen", "<eval_with_key")
 
 
 class Locator:

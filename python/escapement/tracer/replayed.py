@@ -10,10 +10,10 @@ import types
 
 import torch
 
-from .core import CoreMissing, core
-from .errors import OptionError
-from .locator import place_of
-from .option_values import disabled, resolve
+from ..core import CoreMissing, core
+from ..errors import OptionError
+from ..option_values import disabled, resolve
+from ..recording.locator import place_of
 
 is_dynamo_compiling = torch.compiler.is_dynamo_compiling
 

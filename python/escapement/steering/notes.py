@@ -13,7 +13,7 @@ import sympy
 import torch
 from torch._dynamo import output_graph
 
-from .ledger import Escape, Pinned, Place, size_name
+from ..ledger import Escape, Pinned, Place, size_name
 
 # A guard asked from these files comes from the user's own code; all others are questions of operators.
 HOST_READS = ("_dynamo/variables/", "_dynamo/symbolic_convert.py")

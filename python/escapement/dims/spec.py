@@ -16,8 +16,8 @@ types; the values of a call do.
 import collections.abc
 import typing
 
-from .errors import DimError
-from .option_values import near
+from ..errors import DimError
+from ..option_values import near
 
 LARGEST = 2**63 - 1
 

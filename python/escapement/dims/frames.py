@@ -15,10 +15,10 @@ import typing
 
 import torch
 
+from ..errors import DimError
 from .contract import ABSENT, calls, reader
-from .dims import Dim, Hint, Leaf, Linear, Rank, declared_text, place_name, range_text
-from .errors import DimError
 from .learned import kind_of
+from .spec import Dim, Hint, Leaf, Linear, Rank, declared_text, place_name, range_text
 
 
 class Input(typing.NamedTuple):
