@@ -480,8 +480,9 @@ class Jitted<R(As...)> {
     (detail::take_argument_apart<As>(leaves, arguments), ...);
     leaves.seal();
     detail::Results results;
+    bool answered = false;
     try {
-      if (!core_->call(leaves, results.values)) return run_plainly(arguments...);
+      answered = core_->call(leaves, results.values);
     } catch (...) {   // what the function bound anew before it failed
       if (kInOut && !results.values.empty() && results.values[0].isString()) {
         auto next = results.values.begin() + 1;
@@ -489,7 +490,7 @@ class Jitted<R(As...)> {
       }
       throw;
     }
-    return receive<Result>(results.values, arguments...);
+    return answered ? receive<Result>(results.values, arguments...) : run_plainly(arguments...);
   }
 
   // Tensors and optionals at the end may be left out.
@@ -527,6 +528,7 @@ class Jitted<R(As...)> {
     }
     const auto give_back = [&] { (detail::give_back<As>(results, std::get<I>(arguments)), ...); };
     try {
+      const detail::ProgramFrames frames;
       if constexpr (std::is_void_v<Result>) run(detail::pass<As>(std::get<I>(arguments))...);
       else detail::give<Result>(results, run(detail::pass<As>(std::get<I>(arguments))...));
     } catch (...) {

@@ -91,6 +91,24 @@ class LeafReader {
 // Whether this thread records a function: what it calls is a part of that, and its symbols must not be looked at.
 ESCAPEMENT_API bool recording_here();
 
+// Stands in the frame that calls the user's function: what it calls is the program. Whether that has handlers of exceptions, the recorder asks.
+class ESCAPEMENT_API ProgramFrames {
+ public:
+  ProgramFrames();
+  ~ProgramFrames();
+  ProgramFrames(const ProgramFrames&) = delete;
+  ProgramFrames& operator=(const ProgramFrames&) = delete;
+
+  const ProgramFrames* around() const;   // of the same recording; null: none
+  bool has_called(uintptr_t stack) const { return stack < begin_; }   // the frame with this stack pointer
+  bool is_called_by(uintptr_t stack) const { return stack > reinterpret_cast<uintptr_t>(this); }
+
+ private:
+  const ProgramFrames* around_;
+  const void* recording_;
+  uintptr_t begin_;
+};
+
 // The number itself: of a symbol, that pins it, and the report names the remedy.
 ESCAPEMENT_API int64_t pinned_integer(const c10::IValue& value);
 ESCAPEMENT_API c10::SymFloat read_real(const c10::IValue& value);

@@ -39,8 +39,10 @@ int add_ranges(dl_phdr_info* info, size_t, void* into) {
   return 0;
 }
 
+}  // namespace
+
 // All of them are loaded before anything can be recorded.
-bool lies_in_foreign_code(uintptr_t address) {
+bool is_library_code(uintptr_t address) {
   static const std::vector<Range> ranges = [] {
     std::vector<Range> found;
     dl_iterate_phdr(add_ranges, &found);
@@ -48,6 +50,8 @@ bool lies_in_foreign_code(uintptr_t address) {
   }();
   return std::any_of(ranges.begin(), ranges.end(), [&](const Range& r) { return address >= r.begin && address < r.end; });
 }
+
+namespace {
 
 // --- the walk
 
@@ -60,7 +64,7 @@ _Unwind_Reason_Code visit(_Unwind_Context* context, void* data) {
   auto& walk = *static_cast<Walk*>(data);
   const uintptr_t address = _Unwind_GetIP(context);
   if (address == 0) return _URC_END_OF_STACK;
-  if (lies_in_foreign_code(address)) return _URC_NO_REASON;
+  if (is_library_code(address)) return _URC_NO_REASON;
   *walk.next++ = reinterpret_cast<const void*>(address - 1);  // inside the call, which may be the last of its line
   return walk.next == walk.end ? _URC_END_OF_STACK : _URC_NO_REASON;
 }

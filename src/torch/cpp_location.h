@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <string>
@@ -27,6 +28,9 @@ class CppLocations {
   std::map<Place, int> numbers_;
   std::vector<Place> places_;
 };
+
+// Torch's, ours, or of the C and C++ libraries.
+bool is_library_code(uintptr_t address);
 
 // `text` with what CppLocations wrote in it replaced by "file:line" of the first frame that is the user's.
 std::string readable_place(const std::string& text);

@@ -41,13 +41,6 @@ at::Tensor new_tensor(c10::IntArrayRef sizes, c10::IntArrayRef strides, caffe2::
   return at::Tensor(std::move(tensor));
 }
 
-at::Tensor new_contiguous(c10::IntArrayRef sizes, c10::IntArrayRef strides, caffe2::TypeMeta dtype) {
-  at::Tensor tensor = new_tensor(sizes, strides, dtype);
-  // An axis of size 0 counts as 1 in torch's strides; in ours it is 0, like any other product.
-  if (tensor.numel() == 0) tensor.unsafeGetTensorImpl()->set_sizes_contiguous(sizes);
-  return tensor;
-}
-
 at::Tensor new_view(const at::Tensor& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset, caffe2::TypeMeta dtype) {
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(base.storage()),
                                                          base.key_set(), dtype);  // without autograd's keys it would be an inference tensor
@@ -61,12 +54,18 @@ bool is_borrowed(const at::Tensor& tensor) {
   return tensor.has_storage() && tensor.storage().data_ptr().get_deleter() == &not_ours;
 }
 
-bool TensorRecipes::is_contiguous(const TensorType& type) {
+std::vector<uint8_t> TensorRecipes::dense_order(const TensorType& type) {
+  std::vector<uint8_t> order;
   Dim expected = dims_.constant(1);
-  for (int d = type.rank(); d-- > 0; expected = dims_.mul(expected, type.sizes[d])) {
-    if (type.strides[d] != expected) return false;
+  for (uint64_t left = (uint64_t{1} << type.rank()) - 1; left != 0;) {
+    int axis = type.rank() - 1;
+    while (axis >= 0 && ((left >> axis & 1) == 0 || type.strides[axis] != expected)) --axis;
+    if (axis < 0) return {};
+    left &= ~(uint64_t{1} << axis);
+    order.push_back(static_cast<uint8_t>(axis));
+    expected = dims_.mul(expected, type.sizes[axis]);
   }
-  return true;
+  return order;
 }
 
 uint32_t TensorRecipes::add(ValueId value) {
@@ -82,7 +81,7 @@ uint32_t TensorRecipes::add(ValueId value) {
   recipe.whole = value == buffer.root;
   const TensorType& root = plan_.trace.type(buffer.root);
   recipe.alike = type.sizes == root.sizes && type.strides == root.strides && type.offset == root.offset;
-  recipe.contiguous = is_contiguous(type);
+  recipe.dense = dense_order(type);
   if (type.dtype != DType::other) recipe.dtype = c10::scalarTypeToTypeMeta(scalar_type_of(type.dtype));
   else ESCAPEMENT_CHECK(root.dtype == DType::other, "a view of another dtype than its root's is a call's result");
   for (const Dim size : type.sizes) recipe.sizes.push_back(executable_.slot(size));
@@ -124,10 +123,18 @@ c10::IntArrayRef TensorTable::values(const std::vector<Slot>& slots, c10::SmallV
 c10::IntArrayRef TensorTable::strides(const TensorRecipe& recipe) {
   const auto made = values(recipe.strides, strides_);
   const bool is_empty = std::any_of(recipe.sizes.begin(), recipe.sizes.end(), [&](Slot slot) { return context_.table[slot] == 0; });
-  if (!is_empty) return made;
+  if (is_empty) stride_over_nothing(recipe);
+  return is_empty ? c10::IntArrayRef(strides_) : made;
+}
+
+void TensorTable::stride_over_nothing(const TensorRecipe& recipe) {
   for (size_t d = 0; d < strides_.size(); ++d)
     if ((recipe.expanded >> d & 1) == 0) strides_[d] = std::max<int64_t>(strides_[d], 1);
-  return strides_;
+  int64_t inner = 1;
+  for (const uint8_t axis : recipe.dense) {
+    strides_[axis] = inner;
+    inner *= std::max<int64_t>(context_.table[recipe.sizes[axis]], 1);
+  }
 }
 
 void* TensorTable::address(uint32_t index) const {
@@ -152,8 +159,7 @@ void* TensorTable::allocate(uint32_t index) {
     if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
     return tensor.mutable_data_ptr();
   }
-  tensor = recipe.contiguous ? new_contiguous(sizes(recipe), strides(recipe), recipe.dtype)
-                             : new_tensor(sizes(recipe), strides(recipe), recipe.dtype);
+  tensor = new_tensor(sizes(recipe), strides(recipe), recipe.dtype);
   return tensor.unsafeGetTensorImpl()->unsafe_storage().mutable_data();
 }
 

@@ -17,8 +17,6 @@ namespace escapement {
 
 // A tensor on uninitialised memory of its own, as at::empty_strided would make it, without dispatch.
 at::Tensor new_tensor(c10::IntArrayRef sizes, c10::IntArrayRef strides, caffe2::TypeMeta dtype);
-// The same for contiguous strides, which torch defines for empty tensors in a way of its own.
-at::Tensor new_contiguous(c10::IntArrayRef sizes, c10::IntArrayRef strides, caffe2::TypeMeta dtype);
 // Another view of `base`'s storage; `offset` in elements of `dtype` from the start of the storage.
 at::Tensor new_view(const at::Tensor& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset, caffe2::TypeMeta dtype);
 // Whether a tensor lies in memory that a context will use again.
@@ -30,7 +28,7 @@ struct TensorRecipe {
   uint32_t input = 0;
   bool whole = true;                 // the root itself, not a view of it
   bool alike = false;                // the root's elements at their places: its strides are those of axes of size 1, too
-  bool contiguous = false;           // by its sizes, whatever they are
+  std::vector<uint8_t> dense;        // axes, innermost first, each of which steps over those before it, whatever the sizes; empty: not known to
   caffe2::TypeMeta dtype;            // none for a dtype that has no name of ours: it is the root's
   std::vector<Slot> sizes, strides;
   uint64_t expanded = 0;             // axes whose stride is 0 for all sizes
@@ -47,7 +45,7 @@ class TensorRecipes {
   std::vector<TensorRecipe> take() && { return std::move(recipes_); }
 
  private:
-  bool is_contiguous(const TensorType& type);
+  std::vector<uint8_t> dense_order(const TensorType& type);
 
   const LaunchPlan& plan_;
   Executable& executable_;
@@ -80,6 +78,7 @@ class TensorTable {
   // Sizes or strides of a recipe in the current shapes. Valid until the next call of either.
   c10::IntArrayRef sizes(const TensorRecipe& recipe) { return values(recipe.sizes, sizes_); }
   c10::IntArrayRef strides(const TensorRecipe& recipe);
+  void stride_over_nothing(const TensorRecipe& recipe);
   int64_t offset(const TensorRecipe& recipe) const { return context_.table[recipe.offset]; }
 
  private:

@@ -18,6 +18,7 @@
 #include "support/events.h"
 #include "support/json.h"
 #include "torch/api_options.h"
+#include "torch/cpp_catches.h"
 #include "torch/cpp_location.h"
 #include "torch/host_args.h"
 #include "torch/jit_modules.h"
@@ -58,12 +59,21 @@ struct Ambient {
   }
 };
 
+// What the function was seen to do around its operators.
+struct Habits {
+  std::atomic<bool> binds{false};     // variables of its caller anew
+  std::atomic<bool> catches{false};   // has handlers of exceptions
+
+  void look() { if (!catches.load(std::memory_order_relaxed) && program_may_catch()) catches.store(true); }
+  bool allow_late_errors() const { return !binds.load() && !catches.load(); }
+};
+
 // All calls of one shape.
 struct Row {
   Ambient ambient;
   std::vector<uint64_t> shape;
   CppLocations locations;
-  std::shared_ptr<std::atomic<bool>> binds = std::make_shared<std::atomic<bool>>(false);   // variables of its caller anew, as seen so far
+  std::shared_ptr<Habits> habits = std::make_shared<Habits>();
   std::unique_ptr<Region> region;
   std::unique_ptr<ReplayRegion> replay;    // instead of the region, in replay mode
 
@@ -199,9 +209,9 @@ const Table* JitCore::Impl::current_table(Reason& refused) {
 }
 
 Region::Forward JitCore::Impl::forward_of(const Row& row) const {
-  return [this, shape = row.shape, binds = row.binds](const Values& arguments, Values& results) {
+  return [this, shape = row.shape, habits = row.habits](const Values& arguments, Values& results) {
     LeafReader reader(shape, arguments);
-    if (forward(reader, results)) binds->store(true);
+    if (forward(reader, results)) habits->binds.store(true);
   };
 }
 
@@ -213,9 +223,9 @@ std::unique_ptr<Row> JitCore::Impl::new_row(const Ambient& ambient, const Leaves
   row->region->replay_after_budget(kVersions);
   row->region->host_may_ask();
   if (replays) row->replay = std::make_unique<ReplayRegion>(name, forward_of(*row), options);
-  row->region->set_late_errors_hook([binds = row->binds] { return !binds->load(); });
+  row->region->set_late_errors_hook([habits = row->habits] { return habits->allow_late_errors(); });
   CppLocations* const locations = &row->locations;
-  row->region->set_location_hook([locations] { return locations->here(); },
+  row->region->set_location_hook([locations, habits = row->habits.get()] { return habits->look(), locations->here(); },
                                  [locations](int number) { return locations->text(number); });
   if (of.state) row->region->set_accept_hook([state = of.state](auto captured) { return state->refuses(captured); });
   return row;

@@ -138,7 +138,9 @@ bool lower_fill(OpCall& call) {
     if (!call.must_fit(*s, dtype)) return call.decline(Reason::call_attribute);
     return call.done(call.scalar(*s, dtype));
   }
-  return call.done(call.build.cast(call.value("value"), dtype));
+  const ValueId value = call.value("value");
+  if (call.type(value).dtype == DType::other) return call.decline(Reason::call_dtype);
+  return call.done(call.build.cast(value, dtype));
 }
 
 // An assertion about sizes that holds is a guard by now: it was read. A call on which it fails is recorded anew, and raises there as

@@ -19,11 +19,12 @@ bool positions_ok(const OpCall& call, ValueId v) {
 
 bool cpu(const at::Tensor& t) { return t.is_cpu(); }
 
-// To look something up along an axis without elements is an error of its own kind.
-bool holds_something(OpCall& call, ValueId data, int axis) {
-  const Dim size = call.type(data).sizes[axis];
-  const bool some = call.table().hint(size) != std::optional<int64_t>(0);
-  call.tape.guard_relation(Guard::Kind::less, call.table().constant(0), size, some, "an axis to look up along that has elements");
+// Of nothing, ATen checks the positions though no element is looked up, and an axis without elements is an error of its own kind.
+bool holds_something(OpCall& call, ValueId data) {
+  DimTable& dims = call.table();
+  const Dim count = dims.product(call.type(data).sizes);
+  const bool some = dims.hint(count) != std::optional<int64_t>(0);
+  call.tape.guard_relation(Guard::Kind::less, dims.constant(0), count, some, "something to look up in that has elements");
   return some;
 }
 
@@ -108,7 +109,7 @@ bool lower_arange(OpCall& call) {
 bool lower_embedding(OpCall& call) {
   const ValueId table = call.value("weight"), positions = call.value("indices");
   if (!positions_ok(call, positions) || call.type(table).dtype == DType::other) return call.decline(Reason::call_dtype);
-  if (!holds_something(call, table, 0)) return call.decline(Reason::call_attribute);
+  if (!holds_something(call, table)) return call.decline(Reason::call_attribute);
   return call.done(call.build.index(Op::embedding, std::vector<ValueId>{table, positions}, {}));
 }
 
@@ -117,7 +118,7 @@ bool lower_index_select(OpCall& call) {
   const auto axis = call.axis("dim", call.rank(data));
   if (call.type(data).dtype == DType::other) return call.decline(Reason::call_dtype);
   if (!axis || call.rank(data) == 0 || call.rank(positions) != 1 || !positions_ok(call, positions)) return call.decline(Reason::call_attribute);
-  if (!holds_something(call, data, *axis)) return call.decline(Reason::call_attribute);
+  if (!holds_something(call, data)) return call.decline(Reason::call_attribute);
   Attrs attrs;
   attrs.axis = *axis;
   return call.done(call.build.index(Op::index_select, std::vector<ValueId>{data, positions}, std::move(attrs)));

@@ -41,7 +41,11 @@ class Operands {
     return true;
   }
 
-  DType common() const { return dtype_of(at::native::result_type(state_)); }
+  // `other` where one of them has a dtype without kernels of ours, whatever they have in common.
+  DType common() const {
+    const auto is_foreign = [&](const Operand& o) { return o.value && call_.type(o.value).dtype == DType::other; };
+    return std::any_of(list_.begin(), list_.end(), is_foreign) ? DType::other : dtype_of(at::native::result_type(state_));
+  }
   bool any_tensor() const {
     return std::any_of(list_.begin(), list_.end(), [](const Operand& o) { return static_cast<bool>(o.value); });
   }
@@ -376,12 +380,14 @@ bool lower_masked_fill(OpCall& call) {
   const ValueId x = call.value("self"), mask = call.value("mask");
   const DType dtype = call.result_type();
   if (!x || !mask || dtype == DType::other || call.type(mask).dtype != DType::b8) return call.decline(Reason::call_dtype);
-  ValueId value;
+  ValueId value = call.value("value");
   if (const auto s = call.scalar_arg("value")) {
     if (!call.must_fit(*s, dtype)) return call.decline(Reason::call_attribute);
     value = call.scalar(*s, dtype);
+  } else if (call.type(value).dtype == DType::other) {
+    return call.decline(Reason::call_dtype);
   } else {
-    value = call.build.cast(call.value("value"), dtype);
+    value = call.build.cast(value, dtype);
   }
   return call.done(call.build.composite(Op::masked_fill, std::vector<ValueId>{x, mask, value}, {}));
 }

@@ -14,10 +14,10 @@ std::optional<DType> dtype_argument(const OpCall& call) {
   return dtype_of(static_cast<c10::ScalarType>(call.integer("dtype")));
 }
 
-// The input in the dtype that `dtype=` asks for.
+// The input in the dtype that `dtype=` asks for; as it is where there are no kernels of ours for one of the two.
 ValueId in_dtype(OpCall& call, ValueId v) {
   const auto dtype = dtype_argument(call);
-  return dtype && *dtype != DType::other ? call.build.cast(v, *dtype) : v;
+  return dtype && *dtype != DType::other && call.type(v).dtype != DType::other ? call.build.cast(v, *dtype) : v;
 }
 
 std::vector<int32_t> reduced_axes(const OpCall& call, ValueId v) {

@@ -198,21 +198,28 @@ bool is_given(const Trace& trace, Storage storage) {
 }
 
 // Results of a program that switches inference mode by itself are made in the mode that it had on, if that is one for all of them. What shares
-// an argument's memory was not made at all: a library call may make it at other sizes, and then in the caller's mode.
+// an argument's memory was not made at all; where a library call said so, it may make it at other sizes, and in which mode cannot be told.
 void note_inference(Tape& tape, const std::vector<c10::IValue>& outputs) {
   const bool outside = c10::InferenceMode::is_enabled();
   std::optional<bool> inside;
+  bool has_views_of_calls = false;
   for (const c10::IValue& v : outputs) {
     if (!v.isTensor() || !v.toTensor().defined()) continue;
     const Wrapper* const w = Wrapper::of(v.toTensor());
     if (!w || !w->value()) continue;
     const TensorType& type = tape.trace().type(w->value());
-    if (!tape.trace()[type.root].definition || is_given(tape.trace(), type.storage)) continue;
+    if (!tape.trace()[type.root].definition) continue;
+    if (is_given(tape.trace(), type.storage)) {
+      has_views_of_calls = true;
+      continue;
+    }
     const bool made = w->inner().is_inference();
     if (inside.value_or(made) != made) return tape.refuse(Reason::state_changed, "only some of the results are made in inference mode");
     inside = made;
   }
-  if (inside && *inside != outside) tape.recording.inference = inside;
+  if (!inside || *inside == outside) return;
+  if (has_views_of_calls) return tape.refuse(Reason::state_changed, "a library call's view of an argument may be made in another mode than the results");
+  tape.recording.inference = inside;
 }
 
 void note_outputs(Tape& tape, const std::vector<c10::IValue>& outputs) {

@@ -17,8 +17,9 @@ Wrapper::Wrapper(at::Tensor inner, TapePtr tape, ValueId value)
   set_custom_sizes_strides(SizesStridesPolicy::CustomSizes);
   // Torch has looked at the mode that is on now; whether it was made in inference mode the tensor knows.
   key_set_ = inner_.key_set().add(kRecorderKey);
-  if (is_inference()) set_version_counter(c10::VariableVersion());
-  else if (!version_counter().enabled()) set_version_counter(c10::VariableVersion(0));
+  if (is_inference()) {
+    if (!inner_.unsafeGetTensorImpl()->version_counter().enabled()) set_version_counter(c10::VariableVersion());
+  } else if (!version_counter().enabled()) set_version_counter(c10::VariableVersion(0));
 }
 
 Wrapper* Wrapper::of(const c10::TensorImpl* impl) {
@@ -173,9 +174,15 @@ ValueId Wrapper::detached() const {
   return value;
 }
 
+// x.data of an inference tensor counts versions where it is made outside of inference mode, and so may be written there.
+static at::Tensor detached_inner(const at::Tensor& inner) {
+  if (!inner.is_inference()) return inner.detach();
+  return at::Tensor(inner.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), true));
+}
+
 c10::intrusive_ptr<c10::TensorImpl> Wrapper::shallow_copy_and_detach(const c10::VariableVersion& version,
                                                                      bool allow_change) const {
-  auto copy = c10::make_intrusive<Wrapper>(inner_.detach(), tape_, detached());
+  auto copy = c10::make_intrusive<Wrapper>(detached_inner(inner_), tape_, detached());
   if (!copy->is_inference()) copy->set_version_counter(version);
   copy->set_allow_tensor_metadata_change(allow_change);
   return copy;

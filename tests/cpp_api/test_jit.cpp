@@ -17,14 +17,6 @@ using at::Tensor;
 using escapement::counter;
 using escapement::jit;
 
-// How often a counter grows while `body` runs.
-template <class Body>
-int64_t grown(const char* name, const Body& body) {
-  const int64_t before = counter(name);
-  body();
-  return counter(name) - before;
-}
-
 // Of call mode: the counter also has those of segments in replay mode.
 template <class F>
 int64_t recordings_of(const F& f) {

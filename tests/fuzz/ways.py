@@ -141,7 +141,12 @@ class PlainTrain(Plain):
 
 
 class TracedTrain(PlainTrain):
+    """With numbers read from tensors in its graphs, as ours has them: AOTAutograd drops what it takes for unused, and the error that it would raise."""
+
     name, backend = "train-aot", "aot_eager"
+
+    def make(self, function, options):
+        return torch._dynamo.config.patch(capture_scalar_outputs=True)(super().make(function, options))
 
 
 def graded(function):

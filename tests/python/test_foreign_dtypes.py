@@ -1,129 +1,67 @@
-"""Dtypes that have no kernels of ours: complex, the wider unsigned integers, float8. Their operators are library calls inside a recording
-that is made once for all sizes, whether such a tensor is an argument, a number, a literal, a parameter or something in between."""
+"""Tensors of dtypes without kernels of ours (complex, unsigned, float8) as operands beside those that have them: operators are left to
+ATen, which is a reason of its own, and never an internal error."""
+
+import warnings
 
 import pytest
 import torch
 
 import escapement
 
-SIZES = (3, 5, 1, 0, 2, 7)
-FOREIGN = (torch.complex64, torch.complex128, torch.complex32, torch.uint16, torch.uint32, torch.uint64, torch.float8_e4m3fn, torch.float8_e5m2)
-FREQUENCIES = torch.polar(torch.ones(7), torch.arange(7.))
+FOREIGN = [torch.complex32, torch.complex64, torch.complex128, torch.uint16, torch.uint32, torch.uint64, torch.float8_e4m3fn, torch.float8_e5m2]
+OURS = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.uint8, torch.bool]
+SHAPES = [(), (1,), (3,)]
 
 
-def set_first(c, value):
-    c[:1] = value
-    return c
+def put(a, where, value):
+    a[where] = value
+    return a
 
 
-def write_each(c):
-    for s in range(c.shape[0] and 1):
-        c[s] = s
-    return c
-
-
-# Of a float32 tensor of one axis, at every size.
 PROGRAMS = {
-    "number": lambda x: x * 1j,
-    "literal": lambda x: x * torch.tensor(1j),
-    "literal list": lambda x: torch.tensor([2j, 3]) * x.sum(),
-    "literal uint64": lambda x: torch.tensor([2**63 + 5], dtype=torch.uint64),
-    "global": lambda x: FREQUENCIES[:x.shape[0]] * x,
-    "filled": lambda x: (x * 1j).fill_(2),
-    "zeroed": lambda x: (x * 1j).zero_(),
-    "in place": lambda x: (x * 1j).mul_(2j).add_(x),
-    "full": lambda x: torch.full((x.shape[0],), 2j),
-    "where": lambda x: torch.where(x > 0, x * 1j, torch.tensor(0j)),
-    "expanded literal": lambda x: torch.tensor(1j).expand(x.shape[0]).contiguous(),
-    "expanded": lambda x: (x * 1j).expand(2, x.shape[0]).reshape(-1),
-    "stack": lambda x: torch.stack([x * 1j, x + 0j]),
-    "real and imaginary": lambda x: torch.view_as_real(x * 1j) * 2,
-    "complex of two": lambda x: torch.complex(x, x + 1).abs() * 2,
-    "sum": lambda x: (x * 1j).sum(0),
-    "to real": lambda x: (x * (1 + 1j)).abs() * 2,
-    "set": lambda x: set_first(x * 1j, 3),
-    "set complex": lambda x: set_first(x * 1j, 1j),
-    "set unsigned": lambda x: set_first(x.to(torch.uint16), 3),
-    "set each": lambda x: write_each(x * 1j),
-    "full_like": lambda x: torch.full_like(x, 3, dtype=torch.uint32),
-    "bits": lambda x: x.view(torch.uint32).view(torch.float32) + 1,
-    "half complex": lambda x: x.to(torch.complex64).to(torch.complex32).to(torch.complex64),
-    "float8": lambda x: x.to(torch.float8_e4m3fn).to(torch.float32) + 1,
-    "item of uint16": lambda x: x * x.sum().to(torch.uint16).item(),
-    "item of float8": lambda x: x * (x.sum() * 0 + 2).to(torch.float8_e4m3fn).item(),
-    "fft": lambda x: torch.fft.ifft(torch.fft.fft(torch.cat([x, x.new_ones(1)]))).real,
+    "add": lambda a, d: a + d, "radd": lambda a, d: d + a, "mul": lambda a, d: a * d, "div": lambda a, d: a / d, "sub_": lambda a, d: a.sub_(d),
+    "eq": lambda a, d: a == d, "lt": lambda a, d: a < d, "pow": lambda a, d: a ** d, "rpow": lambda a, d: d ** a, "maximum": lambda a, d: torch.maximum(a, d),
+    "copy_": lambda a, d: a.copy_(d), "fill_": lambda a, d: a.fill_(d), "set all": lambda a, d: put(a, slice(None), d), "set row": lambda a, d: put(a, 0, d),
+    "set column": lambda a, d: put(a, (slice(None), 0), d), "set mask": lambda a, d: put(a, a > 0, d), "masked_fill": lambda a, d: a.masked_fill(a > 0, d),
+    "where": lambda a, d: torch.where(a > 0, a, d), "where not": lambda a, d: torch.where(a > 0, d, a), "clamp": lambda a, d: a.clamp(min=d),
+    "lerp": lambda a, d: a.lerp(a, d), "addcmul": lambda a, d: torch.addcmul(a, a, d), "type_as": lambda a, d: d.type_as(a), "to": lambda a, d: a.to(d.dtype),
+    "sum as float": lambda a, d: d.sum(dtype=torch.float32), "mean as float": lambda a, d: d.mean(dtype=torch.float32),
+    "prod as float": lambda a, d: d.prod(dtype=torch.float64), "softmax as float": lambda a, d: d.softmax(-1, dtype=torch.float32) if d.dim() else a,
+    "cumsum as float": lambda a, d: d.reshape(-1).cumsum(0, dtype=torch.float32), "logical": lambda a, d: torch.logical_and(a, d),
+    "isnan": lambda a, d: torch.isnan(d), "abs": lambda a, d: d.abs(), "neg": lambda a, d: -d, "reciprocal": lambda a, d: d.reciprocal(),
+    "cat": lambda a, d: torch.cat([a.reshape(-1), d.reshape(-1)]), "stack": lambda a, d: torch.stack([a.reshape(-1)[0], d.reshape(-1)[0]]),
+    "index_put": lambda a, d: a.index_put((torch.tensor([0]),), d), "index_fill": lambda a, d: a.index_fill(0, torch.tensor([0]), d.reshape(-1)[0]),
+    "dot": lambda a, d: a @ d, "gather": lambda a, d: d.reshape(-1).gather(0, torch.tensor([0])), "out": lambda a, d: torch.add(a, d, out=torch.empty_like(a)),
+    "threshold": lambda a, d: torch.heaviside(a, d), "gelu": lambda a, d: torch.nn.functional.gelu(d), "norm": lambda a, d: d.norm(dtype=torch.float32),
 }
-# How often they may be recorded: a loop over a size asks for it, and a slice whether its bound is within the axis, as for any dtype.
-ASKS = {"set each": 3, "set": 2, "set complex": 2, "set unsigned": 2}
-# Those that run eagerly, counted.
-EAGER = {"item of complex": lambda x: x * (x * 1j).sum().item().imag, "item of uint64": lambda x: x * x.sum().to(torch.uint64).item()}
 
 
-def called(f, x):
-    with torch.no_grad():
-        return f(x)
+def outcome(function, ours, foreign, shape):
+    a, d = torch.ones(3, 3).to(ours), torch.full(shape, 2).to(foreign)
+    try:
+        result = function(a, d)
+    except Exception as error:
+        return type(error).__name__, a
+    return result, a
 
 
-def check(compiled, f, inputs):
-    for x in inputs:
-        torch.testing.assert_close(called(compiled, x.clone()), called(f, x.clone()), rtol=0, atol=0)
+def same(x, y):
+    if isinstance(x, str) or isinstance(y, str):
+        return isinstance(x, str) and isinstance(y, str)
+    wide = [t.to(torch.complex128) for t in (x, y)]
+    return x.dtype == y.dtype and x.shape == y.shape and torch.allclose(*wide, equal_nan=True)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_in_a_program(name):
-    f = PROGRAMS[name]
-    escapement.reset()
-    check(escapement.jit(f, strict=name not in ASKS), f, [torch.arange(1., n + 1) for n in SIZES])
-    assert escapement.stats()["recordings"] <= ASKS.get(name, 1)
-
-
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_in_replay_mode(name):
-    f = PROGRAMS[name]
-    check(escapement.jit(f, mode="replay"), f, [torch.arange(1., n + 1) for n in SIZES])
-
-
-@pytest.mark.parametrize("name", EAGER)
-def test_read_by_the_host_runs_eagerly_and_is_counted(name):
-    escapement.reset()
-    check(escapement.jit(EAGER[name]), EAGER[name], [torch.arange(1., n + 1) for n in SIZES])
-    stats = escapement.stats()
-    assert stats["recorder_refused"] == len(SIZES) and "internal_error" not in stats
-
-
-@pytest.mark.parametrize("dtype", FOREIGN, ids=str)
-@pytest.mark.parametrize("compiler", ["call", "replay", "compile"])
-def test_as_an_argument(dtype, compiler):
-    def f(x):
-        return x.reshape(-1).clone()
-    torch._dynamo.reset()
-    escapement.reset()
-    compiled = torch.compile(f, backend="escapement") if compiler == "compile" else escapement.jit(f, mode=compiler)
-    for n in SIZES:
-        x = torch.arange(n).to(dtype)
-        assert called(compiled, x).view(torch.uint8).tolist() == x.view(torch.uint8).tolist()
-    assert escapement.stats().get("recordings", 0) <= 1 or compiler == "replay"
-
-
-def test_another_dtype_is_another_program():
-    def f(x):
-        return x + x
-    compiled = escapement.jit(f)
-    for dtype in (torch.complex64, torch.complex128, torch.float32, torch.complex64, torch.complex128):
-        x = torch.arange(3).to(dtype)
-        assert called(compiled, x).dtype == dtype
-    assert sum(r["recordings"] for r in compiled.info()["regions"]) == 3
-
-
-def test_a_complex_parameter():
-    class Turn(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.register_buffer("by", torch.polar(torch.ones(4), torch.arange(4.)))
-
-        def forward(self, x):
-            return torch.view_as_real(torch.view_as_complex(x) * self.by).flatten(-2) * 2
-    module = Turn()
-    escapement.reset()
-    check(escapement.jit(module, strict=True), module, [torch.randn(n, 4, 2) for n in SIZES])
-    assert escapement.stats()["recordings"] == 1
+@pytest.mark.parametrize("foreign", FOREIGN, ids=str)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_operands_of_other_dtypes_are_left_to_aten(program, foreign):
+    function = PROGRAMS[program]
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for ours in OURS:
+            for shape in SHAPES:
+                compiled = escapement.jit(function)
+                for _ in range(2):
+                    wanted, found = outcome(function, ours, foreign, shape), outcome(compiled, ours, foreign, shape)
+                    assert all(map(same, wanted, found)), (ours, shape, wanted, found)
+                assert not any("internal_error" in region.get("fallbacks", {}) for region in compiled.info()["regions"]), (ours, shape)
