@@ -284,6 +284,15 @@ void guard_nothing(OpCall& call) {
   if (none) call.tape.refuse(Reason::recorder_refused, "native_dropout of nothing hands back its argument");
 }
 
+// Without channels ATen's convolutions give results of other sizes than with any.
+void guard_channels(OpCall& call) {
+  const ValueId weight = call.value("weight");
+  if (!weight) return;
+  DimTable& dims = call.table();
+  const Dim count = dims.product(call.type(weight).sizes);
+  call.tape.guard_relation(Guard::Kind::equal, count, dims.constant(0), dims.hint(count) == std::optional<int64_t>(0), "a convolution without weights");
+}
+
 // In training: of nothing it hands back its argument.
 void note_dropout(OpCall& call) {
   constexpr std::string_view kDropouts[] = {"dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"};
@@ -297,6 +306,7 @@ void note_dropout(OpCall& call) {
 // Before the call: what comes out of it otherwise would be noticed only behind it, when there is no way back.
 void guard_degenerate_sizes(OpCall& call) {
   if (call.plan.base == "native_dropout") return guard_nothing(call);
+  if (call.plan.base.find("conv") != call.plan.base.npos) return guard_channels(call);
   if (std::find(std::begin(kRankBySizes), std::end(kRankBySizes), call.plan.base) == std::end(kRankBySizes)) return;
   DimTable& dims = call.table();
   for (const ValueId v : call.values) {

@@ -233,13 +233,23 @@ Dim Tape::storage_offset(ValueId root) {
   const auto known = storage_offsets_.find(root.index);
   if (known != storage_offsets_.end()) return known->second;
   const auto input = input_of(root);
-  if (!input) return dims().constant(root_offset(root));
+  if (!input) {
+    if (!starts_its_memory(root)) refuse(Reason::storage_access, "where in its memory a library call's result lies was asked");
+    return dims().constant(root_offset(root));
+  }
   Source source;
   source.kind = Source::Kind::input_offset;
   source.input = *input;
   const Dim offset = dims().new_symbol(SymbolKind::stride, source, root_offset(root));
   dims().assume_range(offset, {0, Range::kMax});
   return storage_offsets_.emplace(root.index, offset).first->second;
+}
+
+// ATen decides where the result of a library call lies, in another tensor's memory or in what it allocated.
+bool Tape::starts_its_memory(ValueId root) const {
+  const Storage storage = recording.trace.type(root).storage;
+  const auto shares = [&](const Value& v) { return v.type.root && v.type.root != root && v.type.storage == storage; };
+  return root_offset(root) == 0 && std::none_of(recording.trace.values.begin(), recording.trace.values.end(), shares);
 }
 
 int64_t Tape::root_offset(ValueId root) const {

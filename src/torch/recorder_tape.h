@@ -64,6 +64,7 @@ struct Tape : std::enable_shared_from_this<Tape> {
   // Adds `real` as an input row; empty `sizes` means constants.
   ValueId add_input(const at::Tensor& real, std::vector<Dim> sizes, const std::string& name, bool parameter);
   Dim storage_offset(ValueId root);         // the same as a size: of an input a symbol, since each call may bring another one
+  bool starts_its_memory(ValueId root) const;
   int64_t root_offset(ValueId root) const;  // storage offset, seen at recording, of the value's first element
   std::vector<Dim> irregular_strides(const at::Tensor& real, uint32_t position, bool parameter);
   void assume_order(const std::vector<Dim>& strides, const std::vector<int32_t>& order);

@@ -40,3 +40,31 @@ def test_behind_an_effect(name, effect, mode):
                 outcomes.append(type(error))
         eager, ours = outcomes
         assert ours is eager if isinstance(eager, type) else all(map(same, ours, eager)), (sizes, ours, eager)
+
+
+CONVOLUTIONS = {
+    "conv1d": lambda a, w: torch.conv1d(a, w),
+    "conv_transpose1d": lambda a, w: torch.conv_transpose1d(a, w),
+    "conv2d": lambda a, w: torch.conv2d(a.unsqueeze(0), w.unsqueeze(0)),
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+@pytest.mark.parametrize("shapes", [[(1, 2, 3), (1, 0, 3), (2, 0, 3), (0, 2, 3), (3, 3, 4), (1, 1, 0)], [(1, 0, 3), (1, 2, 3), (0, 1, 3), (1, 1, 1)]])
+def test_a_convolution_without_channels_has_sizes_of_its_own(name, shapes):
+    def program(a, w):
+        a.add_(1)   # what follows must be known to fit
+        return CONVOLUTIONS[name](a, w)
+
+    def outcome(function, shape):
+        a = torch.ones(shape)
+        try:
+            return function(a, torch.ones(shape)).shape, a
+        except RuntimeError:
+            return None, a
+
+    with torch.no_grad():
+        compiled = escapement.jit(program)
+        for shape in shapes:
+            (wanted, a), (found, b) = outcome(program, shape), outcome(compiled, shape)
+            assert wanted == found and torch.equal(a, b), shape
