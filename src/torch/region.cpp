@@ -400,7 +400,8 @@ void Region::note_refusal(const std::string& form, const Recording& recording) {
     for (const at::Generator& generator : recording.unknown_generators) note_generator(generator);
     decided_.insert(recording.decided.begin(), recording.decided.end());
   }
-  note_failure(*recording.refused, recording.refused_detail);
+  if (recording.learned) count_failure(*recording.refused, recording.refused_detail);   // the next one will do better: nothing to tell yet
+  else note_failure(*recording.refused, recording.refused_detail);
 }
 
 Region::Answer Region::record(const Values& arguments, Values& outputs, std::shared_ptr<Turn> turn) {
@@ -611,16 +612,21 @@ Region::Answer Region::run_eagerly(const Values& arguments, Values& outputs, Rea
   return {Answer::How::eager, why};
 }
 
-// The call itself has been answered by the recording run; only later calls are affected.
-void Region::note_failure(Reason why, const std::string& detail) {
+void Region::count_failure(Reason why, const std::string& detail) {
   count(why);
   log_event("fallback", name_ + ": " + std::string(reason_name(why)) + " " + detail);
+  const std::lock_guard lock(mutex_);
+  ++fallbacks_[why];
+}
+
+// The call itself has been answered by the recording run; only later calls are affected.
+void Region::note_failure(Reason why, const std::string& detail) {
+  count_failure(why, detail);
   const std::string text = "escapement: '" + name_ + "' is not compiled (" + std::string(reason_name(why)) + ": " +
                            std::string(reason_message(why)) + (detail.empty() ? "" : "; " + detail) + "); it runs eagerly";
   bool warn = false;
   {
     const std::lock_guard lock(mutex_);
-    ++fallbacks_[why];
     warn = !std::exchange(warned_, true);
   }
   tell(Event::Kind::not_compiled, 0, text);

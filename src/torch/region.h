@@ -167,6 +167,7 @@ class ESCAPEMENT_API Region : public Body {
   void note_refusal(const std::string& form, const Recording& recording);
   void publish(std::shared_ptr<const Version> version);
   Answer go_on_replaying(const Values& arguments, Values& outputs, Reason why);
+  void count_failure(Reason why, const std::string& detail);
   void note_failure(Reason why, const std::string& detail);
 
   const std::string name_;

@@ -164,3 +164,20 @@ def test_strides_asked_before_the_tensor_becomes_another_view():
         x = torch.rand(rows, columns)
         assert run(x) == program(x)
     assert "internal_error" not in str(run.info())
+
+
+def test_a_recording_that_the_next_one_mends_is_no_failure(capfd):
+    """A view at one size and a copy at others, which is written: seen at size 1 only, where the recording is lost once."""
+    def program(a):
+        flat = a.t().reshape(-1)
+        flat.add_(1)
+        return a, flat
+
+    with torch.no_grad():
+        compiled = escapement.jit(program, strict=True)
+        for n in (3, 1, 4, 0, 1):
+            a, b = torch.ones(n, n), torch.ones(n, n)
+            assert all(map(torch.equal, program(a), compiled(b))), n
+    region = compiled.info()["regions"][0]
+    assert region["recordings"] == 2 and region["fallbacks"] == {"recorder_refused": 1}   # counted
+    assert "is not compiled" not in capfd.readouterr().err
