@@ -67,9 +67,11 @@ bool lower_full(OpCall& call) {
   return call.done(call.build.create(Op::full, std::move(attrs)));
 }
 
-// arange of integers, and of floats where start, end and step are whole numbers: there the length follows from integers.
+// arange of integers, and of floats where start, end and step are whole numbers: there the length follows from integers. In half types ATen
+// counts on from numbers that are rounded already, by vectors of the machine's width.
 bool lower_arange(OpCall& call) {
   const DType dtype = call.result_type();
+  if (is_half(dtype)) return call.decline(Reason::call_dtype);
   if (dtype == DType::other || !cpu(call.reals[0]) || call.plan.form == OpPlan::Form::out) return call.decline(Reason::call_dtype);
   DimTable& dims = call.table();
   const auto whole = [&](std::string_view name, int64_t otherwise) -> std::optional<Dim> {

@@ -403,12 +403,19 @@ class OneOp {
     return dims.mul(some_elements(dims, type), dims.mul(has_several(outer), has_several(inner)));
   }
 
+  // As TensorIterator compares axes: by their strides, and those of one stride by their sizes.
   void hold_order(const TensorType& type, int outer, int inner) {
     DimTable& dims = call_.table();
-    const Dim both = matters(type, outer, inner);
-    const Dim less = dims.mul(both, dims.add(type.strides[inner], dims.constant(1))), more = dims.mul(both, type.strides[outer]);
-    const auto a = dims.hint(less), b = dims.hint(more);
-    if (a && b) tape_.guard_relation(Guard::Kind::less_equal, less, more, *a <= *b, kOrder);
+    const Dim both = matters(type, outer, inner), one = dims.constant(1);
+    const auto compared = [&](Dim a, Dim b) { return std::pair(dims.mul(both, a), dims.mul(both, b)); };
+    const auto [low, high] = compared(type.strides[inner], type.strides[outer]);
+    const auto [next, top] = compared(dims.add(type.strides[inner], one), type.strides[outer]);
+    if (!dims.hint(low) || !dims.hint(high)) return;
+    if (*dims.hint(next) <= *dims.hint(top)) return tape_.guard_relation(Guard::Kind::less_equal, next, top, true, kOrder);
+    if (*dims.hint(low) > *dims.hint(high)) return tape_.guard_relation(Guard::Kind::less, high, low, true, kOrder);
+    const auto [small, large] = compared(type.sizes[inner], type.sizes[outer]);
+    tape_.guard_relation(Guard::Kind::equal, low, high, true, kOrder);
+    tape_.guard_relation(Guard::Kind::less_equal, small, large, *dims.hint(small) <= *dims.hint(large), kOrder);
   }
 
   // Attention has several layouts, of operands that are not contiguous; a result without elements tells none.

@@ -37,7 +37,9 @@ Order compare_axes(const DimTable& dims, std::span<const TensorType* const> oper
     if (!x || !y) continue;
     const Order order = compare_strides(dims, *x, *y);
     if (order != Order::tie) return order;
+    // Axes of one stride, of a view whose elements overlap, lie by their sizes.
     if (dims.less(sizes[b], sizes[a]) == Truth::yes) return Order::outer;
+    if (!is_one(dims, sizes[a]) && !is_one(dims, sizes[b]) && dims.less_equal(sizes[a], sizes[b]) != Truth::yes) return Order::unknown;
   }
   return Order::tie;
 }
