@@ -1,7 +1,7 @@
 """Planted bugs: small wrong changes of the kind that people make, each of which some test or a minute of fuzzing must notice.
 
 A bug is data: a file, a text that occurs there exactly once, what it becomes, and a sentence. `area` says what must be built and which tests
-are asked (run.py); `python`: files or tests of tests/python that are asked besides. A bug that nothing finds shows what the tests lack:
+are asked (run.py); `python`, `cpp`: tests that are asked besides. A bug that nothing finds shows what the tests lack:
 the test is added, the bug stays.
 """
 
@@ -16,6 +16,7 @@ class Bug(typing.NamedTuple):
     new: str
     what: str
     python: tuple = ()
+    cpp: str = ""      # of tests/cpp_api, by gtest's filter
 
 
 BUGS = [
@@ -145,7 +146,7 @@ BUGS = [
         "a weight that was changed in place keeps its packing", ("test_jit_planted.py", "test_jit_models.py")),
     Bug("key_without_default_dtype", "torch", "src/torch/jit_core.cpp",
         "static_cast<int32_t>(c10::get_default_dtype_as_scalartype()) << 1 | at::GradMode::is_enabled();", "at::GradMode::is_enabled();",
-        "a recording serves calls under another default dtype", ("test_cpp_api.py",)),
+        "a recording serves calls under another default dtype", ("test_cpp_api.py",), "State*:Budget*"),
     Bug("pinned_numbers_unchecked", "torch", "src/torch/region.cpp",
         "!version->program.fits(arguments) || !pinned_hold(version->pinned, arguments)) continue;", "!version->program.fits(arguments)) continue;",
         "a number that the recording holds as a constant is not compared", ("test_backend_programs.py", "test_jit.py", "test_guards.py")),
@@ -172,8 +173,19 @@ BUGS = [
         "if (!as_it_is) return call.build.cast(o.value, common);", "if (!as_it_is) return o.value;",
         "an integer or a 0-d float32 meets half precision unrounded", ("test_mixed_dtypes.py",)),
     Bug("order_of_axes_is_not_held", "torch", "src/torch/recorder_fallback.cpp",
-        "if (a && b) tape_.guard_relation(Guard::Kind::less_equal, less, more, *a <= *b, kOrder);", "static_cast<void>(a && b);",
+        "if (*dims.hint(next) <= *dims.hint(top)) return tape_.guard_relation(Guard::Kind::less_equal, next, top, true, kOrder);",
+        "if (*dims.hint(next) <= *dims.hint(top)) return;",
         "a result first seen without elements is laid out as if its operands were in order", ("test_result_layouts.py",)),
+    Bug("tied_axes_are_not_held", "torch", "src/torch/recorder_fallback.cpp",
+        "tape_.guard_relation(Guard::Kind::less_equal, small, large, *dims.hint(small) <= *dims.hint(large), kOrder);",
+        "static_cast<void>(small), static_cast<void>(large);",
+        "axes of one stride lie as they did at the lengths first seen", ("test_overlapping_layouts.py",)),
+    Bug("views_of_calls_lie_where_seen", "torch", "src/torch/recorder_tape.cpp",
+        "if (!starts_its_memory(root)) refuse(", "if (false) refuse(",
+        "the offset of a library call's view is that of the recording", ("test_view_offsets.py",)),
+    Bug("handlers_of_cpp_are_not_seen", "torch", "src/torch/cpp_catches.cpp",
+        "if (reader.signed_leb() > 0) return true;", "reader.signed_leb();",
+        "a C++ program does not get the exception that it catches behind a write", (), "Caught*"),
     Bug("rank_by_sizes", "torch", "src/torch/lower_call.cpp",
         "\"cov\", \"corrcoef\", ", "", "behind an effect the result of cov has another rank", ("test_ranks_by_size.py",)),
     Bug("overlap_in_the_arena", "torch", "src/kernels/memory.cpp",

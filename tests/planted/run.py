@@ -103,8 +103,8 @@ def torch_checks(bug, seconds):
     checks = [("Python tests", [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow", "-p", "no:cacheprovider", *tests])] if tests else []
     if (TREE / "tests/fuzz/__main__.py").exists():
         checks.append(("program fuzzer", [sys.executable, "tests/fuzz", "--seconds", str(seconds)]))
-    if bug.name == "key_without_default_dtype":
-        checks.insert(0, ("C++ API tests", ["build/tests/test_torch", "--gtest_filter=State*:Budget*"]))
+    if bug.cpp:
+        checks.insert(0, ("C++ API tests", ["build/tests/test_torch", f"--gtest_filter={bug.cpp}"]))
     return checks, "build"
 
 
