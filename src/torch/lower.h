@@ -138,5 +138,7 @@ bool writes_silently(std::string_view base, std::vector<std::string_view>& argum
 
 // Appends a library call for the whole op and fills `results` (lower_call.cpp).
 void record_call(OpCall& call);
+// Of an out= argument that kept its sizes when recording: it must have the result's at every call.
+void hold_same_sizes(OpCall& call, const std::vector<Dim>& result, const std::vector<Dim>& target);
 
 }  // namespace escapement

@@ -27,21 +27,17 @@ bool agree(const DimTable& dims, const std::vector<Dim>& claimed, c10::IntArrayR
   return true;
 }
 
-// What an out= argument was before decides nothing; where it keeps its sizes, they must be the result's at every call.
-std::vector<Dim> broadcast_sizes(OpCall& call) {
+bool is_target(const OpCall& call, size_t argument) {
   const auto& writes = call.plan.writes;
-  const bool out = call.plan.form == OpPlan::Form::out;
+  return call.plan.form == OpPlan::Form::out && std::find(writes.begin(), writes.end(), argument) != writes.end();
+}
+
+// What an out= argument was before decides nothing.
+std::vector<Dim> broadcast_sizes(OpCall& call) {
   std::vector<Dim> sizes;
   for (size_t i = 0; i < call.args.size(); ++i) {
-    const bool target = out && std::find(writes.begin(), writes.end(), i) != writes.end();
-    const ValueId v = call.args[i].isTensor() && !target ? call.value_at(static_cast<int>(i)) : ValueId();
+    const ValueId v = call.args[i].isTensor() && !is_target(call, i) ? call.value_at(static_cast<int>(i)) : ValueId();
     if (v) sizes = call.build.broadcast(sizes, call.type(v).sizes, call.plan.target.c_str());
-  }
-  for (size_t i = 0; out && i < writes.size(); ++i) {
-    const ValueId target = call.value_at(static_cast<int>(writes[i]));
-    if (!target || !agree(call.table(), call.type(target).sizes, call.real_at(static_cast<int>(writes[i])).sizes())) continue;
-    for (size_t d = 0; d < sizes.size() && sizes.size() == call.type(target).sizes.size(); ++d)
-      call.tape.guard_relation(Guard::Kind::equal, sizes[d], call.type(target).sizes[d], true, "out= that has the result's sizes");
   }
   return sizes;
 }
@@ -52,6 +48,18 @@ std::vector<std::vector<Dim>> rule_sizes(OpCall& call) {
   if (const Flow* flow = flow_of(call)) return flow_sizes(call, *flow);
   if (!call.plan.pointwise) return {};
   return {call.reals.size(), broadcast_sizes(call)};
+}
+
+// Where an out= argument kept its sizes, they must be the result's at every call: the caller's tensor does not grow under our hands.
+void hold_targets(OpCall& call, const std::vector<std::vector<Dim>>& rules) {
+  for (size_t i = 0; call.plan.form == OpPlan::Form::out && i < call.plan.writes.size(); ++i) {
+    const ValueId target = call.value_at(static_cast<int>(call.plan.writes[i]));
+    const at::Tensor real = call.real_at(static_cast<int>(call.plan.writes[i]));
+    if (!target || !agree(call.table(), call.type(target).sizes, real.sizes())) continue;
+    if (i >= rules.size() || !agree(call.table(), rules[i], real.sizes()))
+      return call.tape.refuse(Reason::argument_reshaped, call.plan.target + " into a tensor of the program");
+    hold_same_sizes(call, rules[i], call.type(target).sizes);
+  }
 }
 
 // A result whose sizes or strides no rule gives: born symbols, whose sources are set once the value exists.
@@ -71,6 +79,7 @@ class CallRecorder {
     CallArgs collected = call_args(call_.tape, *call_.plan.schema, call_.args, call_.values);
     note_flow();
     rules_ = rule_sizes(call_);
+    hold_targets(call_, rules_);
     // A claim that fails is a failed check, and then all is done again: nothing may be claimed of a flow with effects, or behind one.
     if (flow_of(call_) && (effects_.other || effects_.writes_arguments || effect_before())) rules_.clear();
     if (!rules_.empty() && rules_.size() < call_.reals.size()) rules_.resize(call_.reals.size());
@@ -318,6 +327,11 @@ void guard_degenerate_sizes(OpCall& call) {
 }
 
 }  // namespace
+
+void hold_same_sizes(OpCall& call, const std::vector<Dim>& result, const std::vector<Dim>& target) {
+  for (size_t d = 0; d < result.size(); ++d)
+    call.tape.guard_relation(Guard::Kind::equal, result[d], target[d], true, "out= that has the result's sizes");
+}
 
 void record_call(OpCall& call) {
   call.results.clear();

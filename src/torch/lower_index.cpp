@@ -42,6 +42,7 @@ std::vector<Dim> asked_sizes(const OpCall& call) {
 bool lower_full(OpCall& call) {
   const DType dtype = call.result_type();
   const std::string& base = call.plan.base;
+  if (call.plan.form == OpPlan::Form::out) call.result_sizes = asked_sizes(call);
   if (dtype == DType::other || !cpu(call.reals[0]) || call.plan.form == OpPlan::Form::out) return call.decline(Reason::call_dtype);
   if (!call.reals[0].is_contiguous()) return call.decline(Reason::call_layout);
   if (base.ends_with("_like") && !call.build.is_contiguous(call.type(call.value("self")))) return call.decline(Reason::call_layout);
@@ -247,8 +248,29 @@ bool lower_pad(OpCall& call) {
 
 // --- contractions: the arguments are kept as the schema has them; only the sizes are ours
 
+namespace {
+
+// Rows of the first by columns of the second, and what both are repeated along.
+std::vector<Dim> contracted_sizes(OpCall& call) {
+  const auto operand = [&](std::initializer_list<std::string_view> names) {
+    for (const std::string_view name : names)
+      if (call.find(name) >= 0) return call.type(call.value(name)).sizes;
+    return std::vector<Dim>();
+  };
+  const std::vector<Dim> a = operand({"mat1", "batch1", "self"}), b = operand({"mat2", "batch2", "other"});
+  if (a.empty() || b.empty()) return {};
+  const size_t rows = a.size() > 1 ? 2 : 1, columns = b.size() > 1 ? 2 : 1;
+  std::vector<Dim> sizes = call.build.broadcast(std::vector<Dim>(a.begin(), a.end() - rows), std::vector<Dim>(b.begin(), b.end() - columns), "matmul");
+  if (rows == 2) sizes.push_back(a[a.size() - 2]);
+  if (columns == 2) sizes.push_back(b.back());
+  return sizes;
+}
+
+}  // namespace
+
 bool lower_contract(OpCall& call) {
   const auto op = op_from_name(call.plan.base);
+  if (call.plan.form == OpPlan::Form::out && call.plan.base != "linear") call.result_sizes = contracted_sizes(call);
   if (!op || call.plan.form != OpPlan::Form::functional) return call.decline(Reason::call_contraction);
   if (!is_float(call.result_type())) return call.decline(Reason::call_dtype);
   CallArgs collected = call_args(call.tape, *call.plan.schema, call.args, call.values);

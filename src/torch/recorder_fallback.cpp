@@ -183,6 +183,16 @@ bool is_fresh(const OpCall& call, ValueId v, const Mark& m) {
   return !(definition.op == Op::full && call.rank(v) == 0);
 }
 
+// What is written in place may be broadcast; an out= argument has the result's sizes, or ATen gives it those.
+bool is_as_large(OpCall& call, ValueId target, ValueId result) {
+  if (call.plan.form != OpPlan::Form::out) return true;
+  const std::vector<Dim> wanted = call.type(result).sizes, sizes = call.type(target).sizes;
+  const auto agrees = [&](Dim a, Dim b) { return call.table().hint(a) == call.table().hint(b); };
+  if (!std::equal(wanted.begin(), wanted.end(), sizes.begin(), sizes.end(), agrees)) return false;
+  hold_same_sizes(call, wanted, sizes);
+  return true;
+}
+
 // The wrapper's tensor now holds `v`: by renaming where nobody else can see its memory, else by a write.
 bool store(OpCall& call, uint32_t argument, ValueId v, const at::Tensor& real, const Mark& m, bool resized) {
   const at::Tensor& target = call.args[argument].toTensor();
@@ -194,7 +204,7 @@ bool store(OpCall& call, uint32_t argument, ValueId v, const at::Tensor& real, c
     w->stand_for(v);
     return true;
   }
-  if (resized) return false;
+  if (resized || !is_as_large(call, old, v)) return false;
   call.build.write(old, v);
   return true;
 }
