@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "torch/layout_questions.h"
 #include "trace/layout.h"
 
 namespace escapement {
@@ -81,11 +82,22 @@ bool lies_before(DimTable& dims, const TensorType& a, const TensorType& b) {
   return a.root == b.root && dims.less_equal(end_of(dims, a), b.offset) == Truth::yes;
 }
 
+// Where two views of an argument begin at one place, ATen compares all their strides, and those of axes of size 1 are whatever the caller's are.
+void see_strides(OpCall& call, ValueId value) {
+  for (int argument = 0; argument < static_cast<int>(call.args.size()); ++argument) {
+    if (call.value_at(argument) != value) continue;
+    const at::Tensor real = call.real_at(argument);
+    for (int axis = 0; axis < real.dim(); ++axis) call.tape.dim_of(asked_stride({call.tape, value, real}, axis));
+    return;
+  }
+}
+
 bool may_overlap_with(OpCall& call, ValueId written, ValueId other) {
   DimTable& dims = call.table();
-  const TensorType &a = call.type(written), &b = call.type(other);
-  if (!may_overlap_partly(dims, a, b)) return false;
-  return !lies_before(dims, a, b) && !lies_before(dims, b, a);
+  const TensorType a = call.type(written), b = call.type(other);
+  if (!may_overlap_partly(dims, a, b) || lies_before(dims, a, b) || lies_before(dims, b, a)) return false;
+  if (a.root == b.root && dims.same(a.offset, b.offset) && call.tape.input_of(a.root)) see_strides(call, written), see_strides(call, other);
+  return true;
 }
 
 // What a kernel of ATen has written of an out= argument before it has read all of an operand there is its own affair.
