@@ -17,6 +17,9 @@ constexpr const char* kLayout = "the layout of a view at some sizes, of a copy a
 // Results that have one layout, whatever that of the operands is.
 bool keeps_layout(const Instr& instr) { return info(instr.op).kind != OpKind::contract; }
 
+bool can_share(const Choice& choice) { return choice.copies && !choice.atens; }
+bool is_argument(const Choice& choice) { return choice.itself && !choice.atens; }
+
 bool is_output(const Trace& trace, ValueId value) {
   return std::any_of(trace.outputs.begin(), trace.outputs.end(), [&](const Output& output) { return output.value == value; });
 }
@@ -28,7 +31,7 @@ uint32_t Choices::storage(ValueId value) const { return tape_.trace().type(value
 void Choices::note(ValueId copy, const Choice& choice) {
   if (!choice.copies && !choice.itself) return;
   layouts_.resize(std::max<size_t>(layouts_.size(), copy.index + 1));
-  if (choice.strays) layouts_[copy.index].insert(noted_.size());
+  if (choice.strays && !choice.atens) layouts_[copy.index].insert(noted_.size());
   noted_.push_back({choice, copy, tape_.recording.ops});
 }
 
@@ -73,6 +76,16 @@ void Choices::demand_kind(Noted& noted) {
   demand_elements(noted);
 }
 
+// Whichever side it is: the next call's is the same.
+void Choices::hold_side(const Noted& noted) {
+  if (!tape_.live()) return;
+  DimTable& dims = tape_.dims();
+  const Dim copied = dims.min(noted.choice.copies, some_elements(dims, tape_.trace().type(noted.choice.source)));
+  const auto now = dims.hint(copied);
+  if (!now) return tape_.refuse(Reason::recorder_refused, kMemory);
+  tape_.guard_relation(Guard::Kind::less_equal, dims.constant(1), copied, *now >= 1, kMemory);
+}
+
 void Choices::lose(const Noted& noted, const char* what) {
   tape_.recording.decided.insert(noted.number);
   tape_.recording.learned = true;
@@ -87,7 +100,7 @@ std::set<uint32_t> Choices::joined(uint32_t storage_of, bool now) {
   for (size_t before = 0; before != all.size();) {
     before = all.size();
     for (const Noted& noted : noted_) {
-      if (!noted.choice.copies || noted.apart || (now && !is_shared_now(noted))) continue;
+      if (!can_share(noted.choice) || noted.apart || (now && !is_shared_now(noted))) continue;
       const uint32_t a = storage(noted.copy), b = storage(noted.choice.source);
       if (all.contains(a) || all.contains(b)) all.insert({a, b});
     }
@@ -101,7 +114,7 @@ void Choices::part(uint32_t storage_of, const Seen& seen) {
   const auto is_seen = [&](uint32_t other) { return other != storage_of && seen(other); };
   const bool lost = std::any_of(near.begin(), near.end(), is_seen);
   for (Noted& noted : noted_) {
-    if (!noted.choice.copies || noted.apart) continue;
+    if (!can_share(noted.choice) || noted.apart) continue;
     const bool from = near.contains(storage(noted.copy)), to = near.contains(storage(noted.choice.source));
     if (from && to && lost) lose(noted, kMemory);
     if (from == to) continue;
@@ -117,19 +130,19 @@ void Choices::written(ValueId value) {
   // From here on the tensor stands for another value, and at the end nobody would know it again.
   for (Noted& noted : noted_) {
     const bool is_copy = storage(noted.copy) == storage(value), is_source = storage(noted.choice.source) == storage(value);
-    if (noted.choice.itself && (is_copy || is_source)) demand_kind(noted);
+    if (is_argument(noted.choice) && (is_copy || is_source)) demand_kind(noted);
   }
   hold_modes(storage(value));
 }
 
 void Choices::renamed(ValueId value) {
   for (Noted& noted : noted_)
-    if (noted.choice.itself && (storage(noted.copy) == storage(value) || storage(noted.choice.source) == storage(value))) demand_kind(noted);
+    if (is_argument(noted.choice) && (storage(noted.copy) == storage(value) || storage(noted.choice.source) == storage(value))) demand_kind(noted);
 }
 
 void Choices::asked_kind(ValueId value) {
   for (Noted& noted : noted_)
-    if (storage(noted.copy) == storage(value)) demand_kind(noted);
+    if (storage(noted.copy) == storage(value)) noted.choice.atens ? hold_side(noted) : demand_kind(noted);
 }
 
 // --- strides
@@ -180,10 +193,10 @@ void Choices::hold_identities() {
   const Trace& trace = tape_.trace();
   const auto is_known = [&](ValueId value) { return tape_.input_of(value) || is_output(trace, value); };
   for (Noted& noted : noted_) {
-    if (!noted.choice.itself || !is_output(trace, noted.copy)) continue;
+    if (!is_argument(noted.choice) || !is_output(trace, noted.copy)) continue;
     ValueId source = noted.choice.source;
     for (size_t i = noted_.size(); i-- > 0 && !is_known(source);)
-      if (noted_[i].choice.itself && noted_[i].copy == source) source = noted_[i].choice.source;
+      if (is_argument(noted_[i].choice) && noted_[i].copy == source) source = noted_[i].choice.source;
     if (is_known(source)) demand_elements(noted);
   }
 }
@@ -194,7 +207,7 @@ void Choices::hold_modes(uint32_t of) {
   for (size_t i = noted_.size(); i-- > 0;) {
     if (!back.contains(storage(noted_[i].copy))) continue;
     back.insert(storage(noted_[i].choice.source));
-    if (noted_[i].choice.unlike) demand_kind(noted_[i]);
+    if (noted_[i].choice.unlike && !noted_[i].choice.atens) demand_kind(noted_[i]);
   }
 }
 

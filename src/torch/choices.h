@@ -25,6 +25,7 @@ struct Choice {
   Dim strays;            // at least 1 where eager's view has other strides than the copy; none: nowhere
   bool itself = false;   // where eager does not copy it hands back the argument itself
   bool unlike = false;   // the argument was made in inference mode, and the copy is not, or the other way
+  bool atens = false;    // it is made by ATen at each call, and so right whatever the side; only the kind of its result is held
 };
 
 class Choices {
@@ -56,6 +57,7 @@ class Choices {
   void demand_apart(Noted& noted);
   void demand_elements(Noted& noted);
   void demand_kind(Noted& noted);
+  void hold_side(const Noted& noted);
   void lose(const Noted& noted, const char* what);
   std::set<uint32_t> joined(uint32_t storage, bool now);
   using Seen = std::function<bool(uint32_t storage)>;

@@ -120,11 +120,22 @@ c10::IntArrayRef TensorTable::values(const std::vector<Slot>& slots, c10::SmallV
 }
 
 // An axis of size 0 counts as 1 in torch's strides, in ours it is 0, like any other product; and a stride of 0 is an expanded axis to ATen.
+// An axis that was expanded to one element has the stride of a new axis: ATen takes tensors whose strides differ for other places in memory.
 c10::IntArrayRef TensorTable::strides(const TensorRecipe& recipe) {
   const auto made = values(recipe.strides, strides_);
   const bool is_empty = std::any_of(recipe.sizes.begin(), recipe.sizes.end(), [&](Slot slot) { return context_.table[slot] == 0; });
   if (is_empty) stride_over_nothing(recipe);
-  return is_empty ? c10::IntArrayRef(strides_) : made;
+  else if (recipe.expanded != 0) stride_over_one(recipe);
+  return is_empty || recipe.expanded != 0 ? c10::IntArrayRef(strides_) : made;
+}
+
+void TensorTable::stride_over_one(const TensorRecipe& recipe) {
+  int64_t next = 1;
+  for (size_t d = strides_.size(); d-- > 0;) {
+    const int64_t size = context_.table[recipe.sizes[d]];
+    if ((recipe.expanded >> d & 1) != 0 && size == 1) strides_[d] = next;
+    next = size * strides_[d];
+  }
 }
 
 void TensorTable::stride_over_nothing(const TensorRecipe& recipe) {

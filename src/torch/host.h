@@ -79,6 +79,7 @@ class TensorTable {
   c10::IntArrayRef sizes(const TensorRecipe& recipe) { return values(recipe.sizes, sizes_); }
   c10::IntArrayRef strides(const TensorRecipe& recipe);
   void stride_over_nothing(const TensorRecipe& recipe);
+  void stride_over_one(const TensorRecipe& recipe);
   int64_t offset(const TensorRecipe& recipe) const { return context_.table[recipe.offset]; }
 
  private:

@@ -43,6 +43,7 @@ class Layout {
     return smallest;
   }
 
+  bool always_holds_something() { return dims_.less_equal(dims_.constant(1), smallest_size()) == Truth::yes; }
   BoolExprPtr at_most_zero(Dim dim, bool hint) { return bool_relation(Guard::Kind::less_equal, dim, dims_.constant(0), hint); }
   BoolExprPtr holds_something() {
     if (none_) return bool_relation(Guard::Kind::less_equal, dims_.constant(1), smallest_size(), false);
@@ -148,7 +149,9 @@ c10::SymBool asked_contiguous(const AskedLayout& asked, at::MemoryFormat format)
   asked.tape.begin_question(asked.value);
   if (is_shortcut()) {
     const std::vector<int> order = innermost_first(format, asked.real.dim());
-    return order.empty() ? asked.real.is_contiguous(format) : !Layout(asked).misfit(order);
+    if (order.empty()) return asked.real.is_contiguous(format);
+    Layout layout(asked);
+    return !layout.misfit(order) && (format == at::MemoryFormat::Contiguous || layout.always_holds_something());
   }
   return lies_as(asked, format);
 }

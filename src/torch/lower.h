@@ -26,6 +26,7 @@ using SizeRule = std::vector<std::vector<Dim>> (*)(OpCall&);
 enum class ResultLayout : uint8_t {
   of_operands,   // contiguous if the operands were
   contiguous,    // contiguous if it was
+  own,           // nothing is claimed: it follows other arguments, or none
   heads,         // attention: contiguous, or with axes 1 and 2 in the other order
 };
 
@@ -107,6 +108,7 @@ class OpCall {
   // For operators that raise where a number does not fit their dtype: one that differs between calls is checked in each. A call that
   // fails the check is recorded anew, and then raises as eager does. False: this one does not fit, and ATen took it all the same (it
   // does not look at the number of a single element).
+  bool lays_out_otherwise() const;          // asked for a memory format whose order of axes may show at other sizes only
   bool must_fit(const c10::Scalar& s, DType dtype);
   // The argument as a number if it is one: a Scalar or a wrapped number.
   std::optional<c10::Scalar> scalar_arg(std::string_view name) const;

@@ -174,6 +174,8 @@ class CallRecorder {
     if (shared_storage(real)) return false;
     if (real.dim() <= 1) return true;
     if (!known_) return false;
+    if (call_.plan.sizes && call_.plan.sizes->layout == ResultLayout::own) return false;
+    if (call_.lays_out_otherwise()) return false;
     const bool fixed = call_.plan.sizes && call_.plan.sizes->layout != ResultLayout::of_operands;
     if (fixed && tells_layout(real)) return true;
     return std::all_of(call_.values.begin(), call_.values.end(),

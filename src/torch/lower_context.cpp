@@ -213,9 +213,16 @@ bool real_fits(double number, DType dtype) {
 
 }  // namespace
 
+bool OpCall::lays_out_otherwise() const {
+  if (!given("memory_format")) return false;
+  const auto format = static_cast<c10::MemoryFormat>(integer("memory_format"));
+  return format != c10::MemoryFormat::Contiguous && format != c10::MemoryFormat::Preserve;
+}
+
 bool OpCall::must_fit(const c10::Scalar& s, DType dtype) {
   if (s.isSymInt()) return integer_must_fit(s.toSymInt(), dtype);
   if (s.isSymFloat()) return real_must_fit(s, dtype);
+  if (s.isComplex()) return false;
   if (s.isFloatingPoint()) return real_fits(s.toDouble(), dtype);
   return !s.isIntegral(false) || integer_fits(s.toLong(), dtype);
 }

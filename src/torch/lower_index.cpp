@@ -44,7 +44,7 @@ bool lower_full(OpCall& call) {
   const std::string& base = call.plan.base;
   if (call.plan.form == OpPlan::Form::out) call.result_sizes = asked_sizes(call);
   if (dtype == DType::other || !cpu(call.reals[0]) || call.plan.form == OpPlan::Form::out) return call.decline(Reason::call_dtype);
-  if (!call.reals[0].is_contiguous()) return call.decline(Reason::call_layout);
+  if (!call.reals[0].is_contiguous() || call.lays_out_otherwise()) return call.decline(Reason::call_layout);
   if (base.ends_with("_like") && !call.build.is_contiguous(call.type(call.value("self")))) return call.decline(Reason::call_layout);
   Attrs attrs;
   attrs.sizes = asked_sizes(call);
@@ -150,6 +150,7 @@ bool lower_index(OpCall& call) {
   }
   if (axis < 0 || call.rank(indices[axis]) != 1 || call.type(indices[axis]).dtype != DType::i64) return call.decline(Reason::call_attribute);
   if (call.type(data).dtype == DType::other) return call.decline(Reason::call_dtype);
+  if (!holds_something(call, data)) return call.decline(Reason::call_attribute);
   const DType i64 = DType::i64;
   Number size;
   size.kind = Number::Kind::dim;

@@ -197,10 +197,10 @@ Sizes attention_backward(OpCall& call) {
   return sizes;
 }
 
-constexpr ResultLayout fixed = ResultLayout::contiguous, free = ResultLayout::of_operands;
+constexpr ResultLayout fixed = ResultLayout::contiguous, free = ResultLayout::of_operands, own = ResultLayout::own;
 
 constexpr SizeRuleRow kRules[] = {
-    {"nonzero", found_elements, free},
+    {"nonzero", found_elements, own},
     // the sizes of the argument
     {"sort", as_first, free}, {"cumsum", as_first, free}, {"cumprod", as_first, free}, {"flip", as_first, free},
     {"roll", as_first, free}, {"dropout", as_first, free}, {"native_dropout", as_first, free}, {"bernoulli", as_first, free},
@@ -215,8 +215,8 @@ constexpr SizeRuleRow kRules[] = {
     // the sizes of an argument named size, or of the model
     {"rand", as_self_or_size, fixed}, {"randn", as_self_or_size, fixed}, {"randint", as_self_or_size, fixed}, {"normal", as_self_or_size, fixed},
     {"rand_like", as_first, free}, {"randn_like", as_first, free}, {"randint_like", as_first, free}, {"empty", as_self_or_size, fixed},
-    {"empty_like", as_first, free}, {"new_empty", as_size_argument, fixed}, {"new_empty_strided", as_size_argument, free},
-    {"empty_strided", as_size_argument, free}, {"full", as_size_argument, fixed}, {"zeros_like", as_first, free},
+    {"empty_like", as_first, free}, {"new_empty", as_size_argument, fixed}, {"new_empty_strided", as_size_argument, own},
+    {"empty_strided", as_size_argument, own}, {"full", as_size_argument, fixed}, {"zeros_like", as_first, free},
     {"ones_like", as_first, free}, {"full_like", as_first, free}, {"randperm", random_range, fixed},
     {"sum_to_size", as_size_argument, free},
     // windows

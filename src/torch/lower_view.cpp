@@ -43,11 +43,25 @@ ValueId with_axis(OpCall& call, Op op, ValueId v, int axis) {
   return call.build.view(op, v, std::move(attrs));
 }
 
+// A size that was computed may come out below 0 at other calls, where it is an error, or -1.
+void hold_sign(OpCall& call, Dim& size) {
+  DimTable& dims = call.table();
+  if (dims.as_constant(size)) return;
+  const auto seen = dims.hint(size);
+  if (!seen || *seen >= 0) {
+    call.tape.guard_relation(Guard::Kind::less_equal, dims.constant(0), size, true, "a size");
+    return;
+  }
+  call.tape.guard_relation(Guard::Kind::equal, size, dims.constant(*seen), true, "a size below 0");
+  size = dims.constant(*seen);
+}
+
 // -1 among the sizes stands for what is left of the elements; of none in sizes that have a zero anything may be left, which eager refuses.
 std::vector<Dim> infer_sizes(OpCall& call, Dim numel, std::vector<Dim> sizes) {
   DimTable& dims = call.table();
   Dim known = dims.constant(1);
   int missing = -1;
+  for (Dim& size : sizes) hold_sign(call, size);
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (dims.as_constant(sizes[i]) == std::optional<int64_t>(-1)) {
       missing = static_cast<int>(i);
@@ -117,13 +131,14 @@ bool reshape_as_sizes(OpCall& call, std::vector<Dim> sizes) {
   }
   call.as_library_may_share = true;
   call.result_sizes = sizes;
+  const Dim copies = reshape_copies(call.table(), call.type(v), sizes);
+  const Choice choice{.source = v, .copies = copies, .strays = reshape_strays(call.table(), call.type(v), copies)};
+  if (!call.tape.host_looks) note_choice(call, choice);
   if (call.type(v).dtype == DType::other) return call.decline(Reason::call_dtype);
   if (call.tape.choices.decides_now()) return call.decline(Reason::call_layout);
-  const Dim copies = reshape_copies(call.table(), call.type(v), sizes);
   if (call.tape.host_looks && !decide_copy(call, v, copies)) return call.decline(Reason::call_layout);
   call.may_share = !call.tape.host_looks;
   const ValueId copy = copied(call, v);
-  if (call.may_share) note_choice(call, {.source = v, .copies = copies, .strays = reshape_strays(call.table(), call.type(v), copies)});
   return call.done(reshape_to(call, copy, std::move(sizes)));
 }
 

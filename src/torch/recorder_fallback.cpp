@@ -273,7 +273,7 @@ class OneOp {
   // A trace's integers have 64 bits and a sign; Python's 2**63 is a number of torch's that has not.
   bool numbers_fit() {
     const auto too_large = [](const c10::IValue& value) {
-      if (value.isScalar()) return value.toScalar().type() == c10::ScalarType::UInt64;
+      if (value.isScalar() || value.isUnsigned()) return value.toScalar().type() == c10::ScalarType::UInt64;
       return value.isTensor() && value.toTensor().defined() && value.toTensor().unsafeGetTensorImpl()->is_wrapped_number() &&
              value.toTensor().scalar_type() == c10::ScalarType::UInt64;
     };
@@ -330,7 +330,7 @@ class OneOp {
     take_back(tape_, m);
     if (looks_beyond()) return;
     call_.may_share = false;
-    if (call_.choice && call_.choice->copies) call_.choice.reset();   // ATen makes it at each call
+    if (call_.choice && call_.choice->copies) call_.choice->atens = true;
     record_call(call_);
     note_choice();
     refresh_written();

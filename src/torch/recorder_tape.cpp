@@ -245,8 +245,13 @@ Dim Tape::storage_offset(ValueId root) {
   return storage_offsets_.emplace(root.index, offset).first->second;
 }
 
-// ATen decides where the result of a library call lies, in another tensor's memory or in what it allocated.
+// ATen decides where the result of a library call lies, in another tensor's memory or in what it allocated. Several results without elements
+// may be views of one, which does not show.
 bool Tape::starts_its_memory(ValueId root) const {
+  const InstrId made = recording.trace[root].definition;
+  const auto is_nothing = [&](Dim size) { return recording.trace.dims.hint(size) == std::optional<int64_t>(0); };
+  const std::vector<Dim>& sizes = recording.trace.type(root).sizes;
+  if (made && recording.trace[made].results.size() > 1 && std::any_of(sizes.begin(), sizes.end(), is_nothing)) return false;
   const Storage storage = recording.trace.type(root).storage;
   const auto shares = [&](const Value& v) { return v.type.root && v.type.root != root && v.type.storage == storage; };
   return root_offset(root) == 0 && std::none_of(recording.trace.values.begin(), recording.trace.values.end(), shares);
