@@ -26,6 +26,7 @@ OPERATORS = {
     "eye": lambda a, b: torch.eye(b.shape[0], b.shape[1], out=a), "zeros": lambda a, b: torch.zeros(b.shape, out=a),
     "full": lambda a, b: torch.full(b.shape, 3.0, out=a), "arange": lambda a, b: torch.arange(b.shape[0], out=a),
     "of another dtype": lambda a, b: torch.add(b.int(), 1, out=a), "norm": lambda a, b: torch.norm(b, 2, 0, out=a),
+    "over its operand": lambda a, b: (torch.mul(b, b, out=b[..., 0]), a)[1], "over the target": lambda a, b: torch.mul(a, a, out=a[:1]),
     "own": lambda a, b: torch.neg(b, out=torch.zeros(a.shape)), "nothing": lambda a, b: torch.neg(b, out=torch.empty(0)),
 }
 PAIRS = [((1, 0), (1, 0)), ((0, 0), (1, 0)), ((0, 0), (0, 0)), ((2, 3), (2, 3)), ((0, 3), (1, 3)), ((1, 3), (1, 3)), ((1, 1), (1, 3)), ((3, 3), (1, 3)),
