@@ -3,13 +3,13 @@
 
 #include <array>
 #include <atomic>
-#include <mutex>
 #include <unordered_map>
 
 #include "jit/llvm/compile.h"
 #include "jit/tuned_sizes.h"
 #include "support/background.h"
 #include "support/events.h"
+#include "support/fork.h"
 
 namespace escapement {
 namespace {
@@ -34,7 +34,7 @@ class CompiledKernel final : public KernelCode, public std::enable_shared_from_t
   KernelFunction function(Variant variant) override {
     const size_t i = static_cast<size_t>(variant);
     if (KernelFunction known = functions_[i].load(std::memory_order_acquire)) return known;
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard turn(turn_);
     if (KernelFunction known = functions_[i].load(std::memory_order_relaxed)) return known;
     std::shared_ptr<CodeModule> module = CodeGenerator::instance().compile({{&nest_, variant, symbol(variant)}});
     install(variant, module, 0);
@@ -65,7 +65,8 @@ class CompiledKernel final : public KernelCode, public std::enable_shared_from_t
   void install(Variant variant, std::shared_ptr<CodeModule> module, size_t index) {
     const size_t i = static_cast<size_t>(variant);
     const KernelFunction function = module->function(index);
-    modules_[i] = std::move(module);
+    const std::lock_guard lock(mutex_);
+    modules_[i] = std::move(module);   // the first: nothing is released
     functions_[i].store(function, std::memory_order_release);
   }
 
@@ -78,13 +79,15 @@ class CompiledKernel final : public KernelCode, public std::enable_shared_from_t
   LoopNest nest_;
   std::string name_;
   TunedSizes tuned_;
-  std::mutex mutex_;
+  ForkTurn turn_;     // of compiling a variant
+  ForkMutex mutex_;   // of the modules
   std::array<std::shared_ptr<CodeModule>, kVariants> modules_;
   std::array<std::atomic<KernelFunction>, kVariants> functions_{};
 };
 
+// Its lock is held for moments; kernels, which have such locks of their own, are neither made nor released under it.
 struct Cache {
-  std::mutex mutex;
+  ForkMutex mutex;
   std::unordered_multimap<uint64_t, std::weak_ptr<CompiledKernel>> entries;
 };
 
@@ -93,11 +96,15 @@ Cache& cache() {
   return *instance;
 }
 
+// Null: there is none. Others of the same key are looked at, and may have no other owner by then: `kept` lets go of them.
 std::shared_ptr<CompiledKernel> find(Cache& c, uint64_t key, const LoopNest& nest) {
+  std::vector<std::shared_ptr<CompiledKernel>> kept;
+  const std::lock_guard lock(c.mutex);
   auto [begin, end] = c.entries.equal_range(key);
   for (auto it = begin; it != end;) {
     if (auto kernel = it->second.lock()) {
       if (structurally_equal(kernel->nest(), nest)) return kernel;
+      kept.push_back(std::move(kernel));
       ++it;
     } else {
       it = c.entries.erase(it);
@@ -143,19 +150,16 @@ std::vector<std::shared_ptr<KernelCode>> code_for(const std::vector<Kernel>& ker
   std::vector<std::shared_ptr<KernelCode>> result;
   std::vector<std::shared_ptr<CompiledKernel>> fresh;
   std::vector<uint64_t> fresh_keys;
-  {
-    const std::lock_guard lock(c.mutex);
-    for (const Kernel& kernel : kernels) {
-      const uint64_t key = structural_hash(kernel.nest);
-      std::shared_ptr<CompiledKernel> code = find(c, key, kernel.nest);
-      if (code) count(Stat::kernels_shared);
-      if (!code) {
-        code = std::make_shared<CompiledKernel>(kernel.nest, kernel.name);
-        fresh.push_back(code);
-        fresh_keys.push_back(key);
-      }
-      result.push_back(code);
+  for (const Kernel& kernel : kernels) {
+    const uint64_t key = structural_hash(kernel.nest);
+    std::shared_ptr<CompiledKernel> code = find(c, key, kernel.nest);
+    if (code) count(Stat::kernels_shared);
+    if (!code) {
+      code = std::make_shared<CompiledKernel>(kernel.nest, kernel.name);
+      fresh.push_back(code);
+      fresh_keys.push_back(key);
     }
+    result.push_back(code);
   }
   // Compiled outside the lock: another thread may compile the same kernel, which costs time but never a wait.
   compile_together(not_linked(fresh, objects));

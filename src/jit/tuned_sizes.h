@@ -2,11 +2,11 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "jit/llvm/compile.h"
 #include "jit/run/kernel_code.h"
+#include "support/fork.h"
 
 namespace escapement {
 
@@ -33,7 +33,7 @@ class TunedSizes {
   Entry* find(Variant variant, const Geometry& sizes);
   Entry& entry(Variant variant, const Geometry& sizes);
 
-  std::mutex mutex_;
+  ForkMutex mutex_;   // no code is released under it: what was made stays
   std::vector<Entry> entries_;
   size_t asked_ = 0;
 };
