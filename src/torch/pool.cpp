@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "jit/run/arena.h"
+#include "support/fork.h"
 
 namespace escapement {
 namespace {
@@ -125,7 +126,7 @@ class Pool final : public c10::Allocator {
     return block;
   }
 
-  std::mutex mutex_;
+  ForkMutex mutex_;
   std::vector<Block*> idle_;
   size_t idle_bytes_ = 0;
   uint64_t clock_ = 0;

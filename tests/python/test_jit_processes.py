@@ -156,3 +156,28 @@ def test_workers_of_a_data_loader(tmp_path, context):
             processes.add(process)
         assert len(processes) == 2 and os.getpid() not in processes
     """)
+
+
+def test_children_are_forked_while_another_thread_makes_large_results(tmp_path):
+    """Their memory comes from a pool whose lock another thread may hold when the process forks."""
+    run(tmp_path, """
+    fn = lambda x: torch.relu(x * 2 + 1) - x
+    jitted = escapement.jit(fn)
+    x = torch.randn(600_000)
+    for _ in range(3):
+        jitted(x)
+    stop = threading.Event()
+
+    def work():
+        while not stop.is_set():
+            jitted(x)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in range(100):
+        in_child(lambda: same(jitted, fn, 600_000))
+    stop.set()
+    for thread in threads:
+        thread.join()
+    """)
