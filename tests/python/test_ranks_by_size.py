@@ -68,3 +68,24 @@ def test_a_convolution_without_channels_has_sizes_of_its_own(name, shapes):
         for shape in shapes:
             (wanted, a), (found, b) = outcome(program, shape), outcome(compiled, shape)
             assert wanted == found and torch.equal(a, b), shape
+
+
+REDUCED = {"equal": lambda a, b: torch.equal(a, b), "all": lambda a, b: bool((a == b).all()), "any": lambda a, b: bool((a != b).any()),
+           "sum": lambda a, b: float((a * b).sum()) > 0}
+
+
+@pytest.mark.parametrize("name", REDUCED)
+def test_a_size_that_is_checked_behind_a_kernel_may_be_nothing(name):
+    """The size is known to be 1 where it was read, which is behind the reduction: that one must not read the element there is not."""
+    def program(a):
+        x = a.clamp(max=100)
+        once = torch.unique_consecutive(x)
+        seen = REDUCED[name](once, x) if once.shape == x.shape else None
+        return seen, once.shape[0] in (1, 2), x
+
+    for order in ((1, 0, 0, 2, 1), (2, 0, 1, 5, 0)):
+        compiled = escapement.jit(program)
+        for n in order:
+            with torch.inference_mode():
+                (*wanted, x), (*found, y) = program(torch.arange(float(n))), compiled(torch.arange(float(n)))
+                assert wanted == found and torch.equal(x, y), (order, n)

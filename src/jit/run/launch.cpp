@@ -281,11 +281,20 @@ void prepare(const LaunchRecipe& recipe, std::span<const int64_t> table, int thr
   if (launch.tunable) use_tuned(recipe, 1, launch);
 }
 
+namespace {
+
+// A tensor without elements may have no address. A reduction of it runs nevertheless, for its result; and where a guard that is checked only
+// behind the kernel says that a size is 1, the element is read before the loop that would not have read it.
+alignas(64) std::byte nothing[4096];
+
+}  // namespace
+
 int64_t run(const LaunchRecipe& recipe, Launch& launch, std::span<void* const> bases, const ParallelHost& host) {
   if (launch.empty) return 0;
   if (launch.tunable && ++launch.uses % kUsesPerNote == 0) use_tuned(recipe, kUsesPerNote, launch);
   for (size_t p = 0; p < recipe.operands.size(); ++p) {
-    launch.data[p] = static_cast<std::byte*>(bases[recipe.operands[p].buffer]) + launch.offsets[p];
+    auto* const base = static_cast<std::byte*>(bases[recipe.operands[p].buffer]);
+    launch.data[p] = base ? base + launch.offsets[p] : nothing;
   }
   int64_t failure = 0;
   const KernelArgs args = arguments(launch, &failure);
