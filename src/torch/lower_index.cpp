@@ -20,9 +20,9 @@ bool positions_ok(const OpCall& call, ValueId v) {
 bool cpu(const at::Tensor& t) { return t.is_cpu(); }
 
 // Of nothing, ATen checks the positions though no element is looked up, and an axis without elements is an error of its own kind.
-bool holds_something(OpCall& call, ValueId data) {
+bool holds_something(OpCall& call, const std::vector<Dim>& sizes) {
   DimTable& dims = call.table();
-  const Dim count = dims.product(call.type(data).sizes);
+  const Dim count = dims.product(sizes);
   const bool some = dims.hint(count) != std::optional<int64_t>(0);
   call.tape.guard_relation(Guard::Kind::less, dims.constant(0), count, some, "something to look up in that has elements");
   return some;
@@ -112,7 +112,7 @@ bool lower_arange(OpCall& call) {
 bool lower_embedding(OpCall& call) {
   const ValueId table = call.value("weight"), positions = call.value("indices");
   if (!positions_ok(call, positions) || call.type(table).dtype == DType::other) return call.decline(Reason::call_dtype);
-  if (!holds_something(call, table)) return call.decline(Reason::call_attribute);
+  if (!holds_something(call, call.type(table).sizes)) return call.decline(Reason::call_attribute);
   return call.done(call.build.index(Op::embedding, std::vector<ValueId>{table, positions}, {}));
 }
 
@@ -121,7 +121,7 @@ bool lower_index_select(OpCall& call) {
   const auto axis = call.axis("dim", call.rank(data));
   if (call.type(data).dtype == DType::other) return call.decline(Reason::call_dtype);
   if (!axis || call.rank(data) == 0 || call.rank(positions) != 1 || !positions_ok(call, positions)) return call.decline(Reason::call_attribute);
-  if (!holds_something(call, data)) return call.decline(Reason::call_attribute);
+  if (!holds_something(call, call.type(data).sizes)) return call.decline(Reason::call_attribute);
   Attrs attrs;
   attrs.axis = *axis;
   return call.done(call.build.index(Op::index_select, std::vector<ValueId>{data, positions}, std::move(attrs)));
@@ -150,7 +150,9 @@ bool lower_index(OpCall& call) {
   }
   if (axis < 0 || call.rank(indices[axis]) != 1 || call.type(indices[axis]).dtype != DType::i64) return call.decline(Reason::call_attribute);
   if (call.type(data).dtype == DType::other) return call.decline(Reason::call_dtype);
-  if (!holds_something(call, data)) return call.decline(Reason::call_attribute);
+  std::vector<Dim> others = call.type(data).sizes;
+  others.erase(others.begin() + axis);   // the kernel checks each position that it looks up
+  if (!holds_something(call, others)) return call.decline(Reason::call_attribute);
   const DType i64 = DType::i64;
   Number size;
   size.kind = Number::Kind::dim;
