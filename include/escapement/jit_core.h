@@ -7,6 +7,7 @@
 #include <c10/core/SymInt.h>
 #include <c10/util/SmallVector.h>
 
+#include <cstdint>
 #include <forward_list>
 #include <functional>
 #include <memory>

@@ -6,6 +6,7 @@
 #include "support/error.h"
 #include "torch/pool.h"
 #include "torch/recorder_tape.h"
+#include "trace/layout.h"
 
 namespace escapement {
 namespace {
@@ -54,20 +55,6 @@ bool is_borrowed(const at::Tensor& tensor) {
   return tensor.has_storage() && tensor.storage().data_ptr().get_deleter() == &not_ours;
 }
 
-std::vector<uint8_t> TensorRecipes::dense_order(const TensorType& type) {
-  std::vector<uint8_t> order;
-  Dim expected = dims_.constant(1);
-  for (uint64_t left = (uint64_t{1} << type.rank()) - 1; left != 0;) {
-    int axis = type.rank() - 1;
-    while (axis >= 0 && ((left >> axis & 1) == 0 || type.strides[axis] != expected)) --axis;
-    if (axis < 0) return {};
-    left &= ~(uint64_t{1} << axis);
-    order.push_back(static_cast<uint8_t>(axis));
-    expected = dims_.mul(expected, type.sizes[axis]);
-  }
-  return order;
-}
-
 uint32_t TensorRecipes::add(ValueId value) {
   const auto known = std::find_if(known_.begin(), known_.end(), [&](const auto& entry) { return entry.first == value; });
   if (known != known_.end()) return known->second;
@@ -81,7 +68,7 @@ uint32_t TensorRecipes::add(ValueId value) {
   recipe.whole = value == buffer.root;
   const TensorType& root = plan_.trace.type(buffer.root);
   recipe.alike = type.sizes == root.sizes && type.strides == root.strides && type.offset == root.offset;
-  recipe.dense = dense_order(type);
+  if (const auto order = dense_order(dims_, type.sizes, type.strides)) recipe.dense.assign(order->rbegin(), order->rend());
   if (type.dtype != DType::other) recipe.dtype = c10::scalarTypeToTypeMeta(scalar_type_of(type.dtype));
   else ESCAPEMENT_CHECK(root.dtype == DType::other, "a view of another dtype than its root's is a call's result");
   for (const Dim size : type.sizes) recipe.sizes.push_back(executable_.slot(size));

@@ -45,8 +45,6 @@ class TensorRecipes {
   std::vector<TensorRecipe> take() && { return std::move(recipes_); }
 
  private:
-  std::vector<uint8_t> dense_order(const TensorType& type);
-
   const LaunchPlan& plan_;
   Executable& executable_;
   DimTable dims_;                    // a copy to compute in

@@ -110,6 +110,9 @@ class OpCall {
   // does not look at the number of a single element).
   bool lays_out_otherwise() const;          // asked for a memory format whose order of axes may show at other sizes only
   bool must_fit(const c10::Scalar& s, DType dtype);
+  // An exponent stays what it is when it is rounded to float32: odd, even, a fraction, zero. One that differs between calls is checked in
+  // each. ATen rounds it for the elements that fill its vectors and for the others not, so where that makes a difference it is ATen's.
+  bool exponent_must_hold(const c10::Scalar& s);
   // The argument as a number if it is one: a Scalar or a wrapped number.
   std::optional<c10::Scalar> scalar_arg(std::string_view name) const;
 

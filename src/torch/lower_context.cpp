@@ -176,6 +176,8 @@ ValueId OpCall::scalar(const c10::Scalar& s, DType dtype) {
 namespace {
 
 constexpr const char* kMustFit = "a number that must fit the dtype";
+constexpr const char* kExponent = "an exponent that float32 holds";
+constexpr int64_t kFloatIntegers = int64_t{1} << 24;  // each integer up to here is a float32
 
 // What ATen's checked conversion of an integer lets through. Of unsigned types it lets negative numbers wrap.
 std::optional<std::pair<int64_t, int64_t>> integers_of(DType dtype) {
@@ -249,6 +251,27 @@ bool OpCall::real_must_fit(const c10::Scalar& s, DType dtype) {
   ValueId fits = apply(Op::logical_and, {apply(Op::ge, {number, low}), apply(Op::le, {number, high})});
   if (is_float(dtype)) fits = apply(Op::logical_or, {fits, apply(Op::logical_not, {apply(Op::isfinite, {number})})});
   tape.guard_truth(fits, kMustFit);
+  return true;
+}
+
+bool OpCall::exponent_must_hold(const c10::Scalar& s) {
+  if (s.isSymInt()) {
+    const Dim number = tape.dim_of(s.toSymInt());
+    const auto seen = table().hint(number);
+    if (!seen || *seen < -kFloatIntegers || *seen > kFloatIntegers) return false;
+    tape.guard_relation(Guard::Kind::less_equal, table().constant(-kFloatIntegers), number, true, kExponent);
+    tape.guard_relation(Guard::Kind::less_equal, number, table().constant(kFloatIntegers), true, kExponent);
+    return true;
+  }
+  const Node* const node = s.isSymFloat() ? Node::of(s.toSymFloat().toSymNodeImplUnowned()) : nullptr;
+  const double exact = node ? node->float_hint() : s.toDouble();
+  const float rounded = static_cast<float>(exact);
+  if (rounded != exact && rounded == std::trunc(rounded)) return false;
+  if (!node) return true;
+  const ValueId wide = scalar(s, DType::f64), narrow = build.cast(build.cast(wide, DType::f32), DType::f64);
+  const auto apply = [&](Op op, std::vector<ValueId> operands) { return build.pointwise(op, operands); };
+  const ValueId holds = apply(Op::logical_or, {apply(Op::eq, {wide, narrow}), apply(Op::ne, {narrow, apply(Op::trunc, {narrow})})});
+  tape.guard_truth(holds, kExponent);
   return true;
 }
 

@@ -248,11 +248,14 @@ ValueId Expansion::scaled(ValueId x, std::optional<ValueId> weight, std::optiona
   return bias ? add(x, *bias) : x;
 }
 
-// (x - mean) / sqrt(var + eps)
+// (x - mean) / sqrt(var + eps). The sum of a row is rounded, so its mean may lie beside a value that all of the row has; what is left of
+// the mean once it is subtracted mends that: a constant row is exactly zero, as by eager's running mean. Both sums are of one pass.
 ValueId Expansion::normalised(ValueId x, const Axes& axes) {
-  ValueId centred = sub(x, mean_of(x, axes, true));
-  ValueId variance = mean_of(square(centred), axes, true);
-  return mul(centred, apply(Op::rsqrt, {apply(Op::add, variance, real(attrs_.eps))}));
+  const ValueId rough = mean_of(x, axes, true), about = sub(x, rough);
+  const ValueId missed = mean_of(about, axes, true);
+  const ValueId squares = sub(mean_of(square(about), axes, true), square(missed));
+  const ValueId variance = apply(Op::clamp_min, squares, integer(0));
+  return mul(sub(x, add(rough, missed)), apply(Op::rsqrt, {apply(Op::add, variance, real(attrs_.eps))}));
 }
 
 ValueId Expansion::layer_norm() {

@@ -101,3 +101,39 @@ def test_a_chain_longer_than_the_stack():
     jitted = escapement.jit(function)
     for n in (1, 2):
         torch.testing.assert_close(jitted(torch.ones(n)), function(torch.ones(n)))
+
+
+# --- exponents
+
+# ATen rounds an exponent to float32 for the elements that fill its vectors, and for the others not. Where that makes an odd exponent even
+# or a fraction an integer the difference is a sign or a NaN: each element is what ATen makes of it.
+EXPONENTS = (3, 2**24 + 1, -(2**24) - 1, 2**25 + 2, 3 + 1e-9, 1e-39, 2.0**-150, 1e39, 2.5, 0.1, float("inf"), float("-inf"), float("nan"), 0.0, 2)
+
+
+@pytest.mark.parametrize("form", ["known", "varying"])
+@pytest.mark.parametrize("mode", ["call", "replay"])
+def test_exponents_that_float32_does_not_hold(mode, form):
+    def power(x, e):
+        return x**e
+
+    one = escapement.jit(power, mode=mode)
+    for e in EXPONENTS:
+        jitted = escapement.jit(lambda x: power(x, e), mode=mode) if form == "known" else lambda x: one(x, e)
+        for n in (3, 35):
+            x = torch.tensor([-1.0, -1.5, 0.0, float("nan"), 2.0]).repeat(n)[:n]
+            torch.testing.assert_close(jitted(x), power(x, e), equal_nan=True, msg=f"{e} at {n}: {jitted(x)}, not {power(x, e)}")
+
+
+# --- rows of one value
+
+@pytest.mark.parametrize("value", [0.1, 1e3 / 3, -1e4 / 7, 1e7 / 3, 1e18 / 3])
+@pytest.mark.parametrize("name", ["layer_norm", "group_norm"])
+def test_a_constant_row_is_exactly_zero(name, value):
+    functional = torch.nn.functional
+    normal = {"layer_norm": lambda x: functional.layer_norm(x, (x.shape[-1],)), "group_norm": lambda x: functional.group_norm(x, 2)}[name]
+    jitted = escapement.jit(normal)
+    for n in (7, 1, 64, 1000, 4097):
+        x = torch.full((3, 6, n), value)
+        assert torch.equal(jitted(x), normal(x)), n
+        x[1] = torch.randn(6, n)
+        torch.testing.assert_close(jitted(x), normal(x))
