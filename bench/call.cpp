@@ -6,7 +6,7 @@
 #include <benchmark/benchmark.h>
 
 #include "../tests/unit/run_support.h"
-#include "torch/program.h"
+#include "torch/program/program.h"
 
 namespace escapement {
 namespace {

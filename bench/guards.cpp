@@ -8,7 +8,7 @@
 
 #include "../tests/unit/run_support.h"
 #include "jit/llvm/compile.h"
-#include "torch/program.h"
+#include "torch/program/program.h"
 
 namespace escapement {
 namespace {

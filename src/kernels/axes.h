@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "trace/dims.h"
+#include "dims/dims.h"
 
 namespace escapement {
 

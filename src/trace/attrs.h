@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "trace/dims.h"
+#include "dims/dims.h"
 #include "trace/dtype.h"
 
 namespace escapement {

@@ -14,7 +14,7 @@
 #include "support/checked.h"
 #include "support/reason.h"
 #include "trace/attrs.h"
-#include "trace/dims.h"
+#include "dims/dims.h"
 #include "trace/dtype.h"
 #include "trace/ops.h"
 

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "../unit/run_support.h"
-#include "torch/program.h"
+#include "torch/program/program.h"
 
 namespace escapement {
 namespace {

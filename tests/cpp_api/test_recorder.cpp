@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "support/error.h"
-#include "torch/replay.h"
+#include "recorder/replay.h"
 #include "trace/verifier.h"
 
 namespace escapement {

@@ -10,7 +10,7 @@
 #include <optional>
 #include <thread>
 
-#include "torch/engine.h"
+#include "torch/program/engine.h"
 #include "torch/replay_mode/replay_region.h"
 
 namespace escapement {

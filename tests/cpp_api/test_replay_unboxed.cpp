@@ -8,7 +8,7 @@
 #include <array>
 #include <functional>
 
-#include "torch/engine.h"
+#include "torch/program/engine.h"
 #include "torch/replay_mode/replay_region.h"
 
 namespace escapement {

@@ -14,7 +14,7 @@
 #include <escapement/jit.h>
 
 #include "report.h"
-#include "torch/engine.h"
+#include "torch/program/engine.h"
 #include "torch/replay_mode/replay_region.h"
 
 namespace {

@@ -3,7 +3,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <gtest/gtest.h>
 
-#include "torch/lower.h"
+#include "torch/record/lower.h"
 
 namespace escapement {
 namespace {

@@ -11,16 +11,26 @@ from pathlib import Path, PurePosixPath
 BELOW = {
     "support": [],
     "exported": ["support"],
-    "trace": ["support"],
-    "guards": ["support", "trace"],
-    "specialize": ["support", "trace", "guards"],
-    "kernels": ["support", "trace", "guards"],
-    "jit/run": ["support", "trace", "guards", "specialize", "kernels"],
-    "jit/llvm": ["support", "trace", "guards", "specialize", "kernels", "jit/run"],
-    "jit/cuda": ["support", "trace", "guards", "specialize", "kernels", "jit/run"],
+    "dims": ["support"],
+    "trace": ["support", "dims"],
+    "guards": ["support", "dims", "trace"],
+    "specialize": ["support", "dims", "trace", "guards"],
+    "kernels": ["support", "dims", "trace", "guards"],
+    "jit/run": ["support", "dims", "trace", "guards", "specialize", "kernels"],
+    "jit/llvm": ["support", "dims", "trace", "guards", "specialize", "kernels", "jit/run"],
+    "jit/cuda": ["support", "dims", "trace", "guards", "specialize", "kernels", "jit/run"],
 }
 BELOW["jit"] = list(BELOW)
-BELOW["torch"] = [*BELOW, "include"]
+COMPILER = [*BELOW, "include"]
+# Inside torch: what is recorded, what runs it, the host's own run, versions of one function; then its front ends.
+BELOW["torch/record"] = COMPILER
+BELOW["torch/program"] = [*COMPILER, "torch/record"]
+BELOW["torch/replay_mode"] = [*BELOW["torch/program"], "torch/program"]
+BELOW["torch/region"] = [*BELOW["torch/replay_mode"], "torch/replay_mode"]
+BELOW["torch/exported"] = [*COMPILER, "torch/record", "torch/program"]
+BELOW["torch/api"] = [*BELOW["torch/region"], "torch/region"]
+BELOW["torch/serving"] = [*BELOW["torch/api"], "torch/exported", "torch/api"]
+BELOW["torch/python"] = [*BELOW["torch/region"], "torch/region", "torch/exported"]
 BELOW["include"] = []
 
 ROOTS = ("src", "include", "tools", "tests")
@@ -47,8 +57,9 @@ def folder_of(path):
     parts = PurePosixPath(path).parts
     if parts[0] == "escapement":
         return "include"
-    if parts[0] == "jit" and len(parts) > 2:
-        return "/".join(parts[:2])
+    nested = "/".join(parts[:2])
+    if parts[0] in ("jit", "torch") and len(parts) > 2:
+        return nested if nested in BELOW else None
     return parts[0] if len(parts) > 1 and parts[0] in BELOW else None
 
 

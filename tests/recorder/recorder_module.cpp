@@ -7,8 +7,8 @@
 
 #include "support/error.h"
 #include "torch/python/symnode_python.h"
-#include "torch/recorder.h"
-#include "torch/replay.h"
+#include "torch/record/recorder.h"
+#include "recorder/replay.h"
 #include "trace/verifier.h"
 
 namespace {

@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "support/error.h"
-#include "trace/dims.h"
+#include "dims/dims.h"
 
 namespace escapement {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "support/error.h"
-#include "trace/dims.h"
+#include "dims/dims.h"
 
 namespace escapement {
 namespace {

@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "trace/dims.h"
+#include "dims/dims.h"
 
 namespace escapement {
 

@@ -9,7 +9,7 @@
 #include "support/error.h"
 #include "support/text.h"
 #include "torch/exported/arguments.h"
-#include "torch/host.h"
+#include "torch/program/host.h"
 
 namespace escapement {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "support/error.h"
-#include "torch/host_args.h"
+#include "torch/record/host_args.h"
 
 namespace escapement {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "support/floor_division.h"
-#include "torch/symnode.h"
+#include "torch/record/symnode.h"
 
 namespace escapement {
 

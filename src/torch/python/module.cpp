@@ -2,7 +2,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
-#include "torch/engine.h"
+#include "torch/program/engine.h"
 #include "torch/python/contents.h"
 #include "torch/python/entrance.h"
 #include "torch/python/exported_python.h"
@@ -10,7 +10,7 @@
 #include "torch/python/replay_type.h"
 #include "torch/python/symnode_python.h"
 #include "torch/python/tensor_makers.h"
-#include "torch/world.h"
+#include "torch/record/world.h"
 
 namespace nb = nanobind;
 

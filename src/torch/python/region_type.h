@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "torch/region.h"
+#include "torch/region/region.h"
 
 namespace escapement {
 

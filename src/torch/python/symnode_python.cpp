@@ -8,8 +8,8 @@
 
 #include <unwind.h>
 
-#include "torch/layout_questions.h"
-#include "torch/symnode_hooks.h"
+#include "torch/record/layout_questions.h"
+#include "torch/record/symnode_hooks.h"
 
 namespace escapement {
 

@@ -8,7 +8,7 @@
 
 #include <utility>
 
-#include "torch/recorder_tape.h"
+#include "torch/record/recorder_tape.h"
 
 namespace escapement {
 

@@ -4,7 +4,7 @@
 #include <Python.h>
 #include <ATen/core/ivalue.h>
 
-#include "torch/region.h"
+#include "torch/region/region.h"
 
 namespace escapement {
 

@@ -11,7 +11,7 @@
 
 #include "support/error.h"
 #include "support/events.h"
-#include "torch/recorder_tape.h"
+#include "torch/record/recorder_tape.h"
 #include "torch/replay_mode/held.h"
 #include "torch/replay_mode/host_memory.h"
 #include "torch/replay_mode/patterns.h"

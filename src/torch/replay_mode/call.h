@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "support/float_mode.h"
-#include "torch/recorder_fallback.h"
+#include "torch/record/recorder_fallback.h"
 #include "torch/replay_mode/eager_layouts.h"
 #include "torch/replay_mode/pending.h"
 #include "torch/replay_mode/segment_recorder.h"

@@ -5,8 +5,8 @@
 
 #include "support/error.h"
 #include "support/events.h"
-#include "torch/each_tensor.h"
-#include "torch/recorder_tape.h"
+#include "torch/record/each_tensor.h"
+#include "torch/record/recorder_tape.h"
 #include "torch/replay_mode/call.h"
 #include "torch/replay_mode/held.h"
 #include "torch/replay_mode/patterns.h"

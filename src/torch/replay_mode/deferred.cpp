@@ -8,7 +8,7 @@
 #include <typeinfo>
 
 #include "support/error.h"
-#include "torch/recorder_tape.h"
+#include "torch/record/recorder_tape.h"
 #include "torch/replay_mode/call.h"
 #include "torch/replay_mode/host_memory.h"
 

@@ -5,7 +5,7 @@
 
 #include <c10/core/TensorImpl.h>
 
-#include "torch/recorder_tape.h"
+#include "torch/record/recorder_tape.h"
 #include "torch/replay_mode/stream.h"
 
 namespace escapement {

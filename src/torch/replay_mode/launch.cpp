@@ -6,7 +6,7 @@
 
 #include "support/error.h"
 #include "support/events.h"
-#include "torch/region_info.h"
+#include "torch/program/program_info.h"
 
 namespace escapement {
 namespace {

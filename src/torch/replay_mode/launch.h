@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "support/json.h"
-#include "torch/program.h"
+#include "torch/program/program.h"
 
 namespace escapement {
 

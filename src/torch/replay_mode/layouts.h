@@ -7,7 +7,7 @@
 
 #include <span>
 
-#include "torch/lower.h"
+#include "torch/record/lower.h"
 #include "torch/replay_mode/stream.h"
 
 namespace escapement {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "torch/recorder_tape.h"
+#include "torch/record/recorder_tape.h"
 
 namespace escapement {
 namespace {

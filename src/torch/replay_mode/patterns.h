@@ -6,8 +6,8 @@
 #include <memory>
 #include <span>
 
-#include "torch/each_tensor.h"
-#include "torch/lower.h"
+#include "torch/record/each_tensor.h"
+#include "torch/record/lower.h"
 #include "torch/replay_mode/segment.h"
 
 namespace escapement {

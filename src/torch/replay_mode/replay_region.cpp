@@ -5,7 +5,7 @@
 
 #include "jit/run/context_pool.h"
 #include "support/events.h"
-#include "torch/recorder_tape.h"
+#include "torch/record/recorder_tape.h"
 #include "torch/replay_mode/call.h"
 #include "torch/replay_mode/unboxed.h"
 

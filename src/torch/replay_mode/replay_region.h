@@ -22,7 +22,7 @@
 
 #include "escapement/export.h"
 #include "support/options.h"
-#include "torch/flow.h"
+#include "torch/record/flow.h"
 
 namespace escapement {
 

@@ -6,8 +6,8 @@
 #include <bit>
 
 #include "support/error.h"
-#include "torch/host.h"
-#include "torch/host_args.h"
+#include "torch/program/host.h"
+#include "torch/record/host_args.h"
 
 namespace escapement {
 

@@ -4,12 +4,12 @@
 #include <algorithm>
 
 #include "support/error.h"
-#include "torch/host.h"
-#include "torch/recorder_fallback.h"
+#include "torch/program/host.h"
+#include "torch/record/recorder_fallback.h"
 #include "torch/replay_mode/held.h"
 #include "torch/replay_mode/patterns.h"
-#include "torch/symnode.h"
-#include "torch/wrapper.h"
+#include "torch/record/symnode.h"
+#include "torch/record/wrapper.h"
 
 namespace escapement {
 namespace {

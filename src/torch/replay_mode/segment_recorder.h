@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "torch/lower.h"
-#include "torch/recorder.h"
+#include "torch/record/lower.h"
+#include "torch/record/recorder.h"
 #include "torch/replay_mode/layouts.h"
 #include "torch/replay_mode/segment.h"
 

@@ -7,7 +7,7 @@
 #include <bit>
 
 #include "support/events.h"
-#include "torch/program_metadata.h"
+#include "torch/record/program_metadata.h"
 #include "torch/replay_mode/host_memory.h"
 #include "torch/replay_mode/launch.h"
 

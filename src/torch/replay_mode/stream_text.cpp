@@ -1,6 +1,6 @@
 // The tree of streams as text and as JSON.
 #include "support/json.h"
-#include "torch/lower.h"
+#include "torch/record/lower.h"
 #include "torch/replay_mode/launch.h"
 #include "torch/replay_mode/stream.h"
 

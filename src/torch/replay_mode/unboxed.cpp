@@ -9,8 +9,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "torch/recorder_fallback.h"
-#include "torch/recorder_tape.h"
+#include "torch/record/recorder_fallback.h"
+#include "torch/record/recorder_tape.h"
 #include "torch/replay_mode/call.h"
 
 namespace escapement {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <mutex>
 
-#include "torch/api_options.h"
+#include "torch/api/api_options.h"
 #include "torch/serving/module_impl.h"
 
 namespace escapement {

@@ -9,7 +9,7 @@
 #include "escapement/error.h"
 #include "escapement/metrics.h"
 #include "support/fork.h"
-#include "torch/region.h"
+#include "torch/region/region.h"
 
 namespace escapement {
 

@@ -5,7 +5,7 @@
 
 #include "support/error.h"
 #include "support/events.h"
-#include "torch/api_options.h"
+#include "torch/api/api_options.h"
 #include "torch/serving/module_impl.h"
 
 namespace escapement {

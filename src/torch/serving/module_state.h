@@ -10,7 +10,7 @@
 #include "exported/size_guards.h"
 #include "support/options.h"
 #include "torch/exported/graph_runner.h"
-#include "torch/region.h"
+#include "torch/region/region.h"
 #include "torch/serving/program_source.h"
 
 namespace escapement {

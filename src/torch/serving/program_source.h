@@ -10,7 +10,7 @@
 
 #include "exported/exported_program.h"
 #include "jit/run/object_code.h"
-#include "torch/recorder.h"
+#include "torch/record/recorder.h"
 
 namespace escapement {
 

@@ -1,4 +1,4 @@
-"""raises: RuntimeError: ../src/torch/region.cpp:313: outcome == Program::Outcome::check_failed_clean: a check failed after an effect against
+"""raises: RuntimeError: ../src/torch/region/region.cpp:313: outcome == Program::Outcome::check_failed_clean: a check failed after an effect against
 NoneType: None (seed 9002793, call)"""
 
 import torch

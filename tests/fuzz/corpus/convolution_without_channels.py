@@ -1,4 +1,4 @@
-"""raises: RuntimeError: ../src/torch/region.cpp:319: outcome == Program::Outcome::check_failed_clean: a check failed after an effect against
+"""raises: RuntimeError: ../src/torch/region/region.cpp:319: outcome == Program::Outcome::check_failed_clean: a check failed after an effect against
 NoneType: None (seed 61004836, call)"""
 
 import torch.nn.functional as F

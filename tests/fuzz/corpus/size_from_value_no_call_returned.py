@@ -1,4 +1,4 @@
-"""raises: RuntimeError: ../src/torch/program.cpp:210: tensor.defined(): a size is read from a value that no call returned against nothing
+"""raises: RuntimeError: ../src/torch/program/program.cpp:210: tensor.defined(): a size is read from a value that no call returned against nothing
 raised (call)"""
 
 ARGUMENTS = {'a': 'float32 [n] contiguous grid'}

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "fuzz/ir/random.h"
-#include "trace/dims.h"
+#include "dims/dims.h"
 
 namespace escapement::fuzz {
 

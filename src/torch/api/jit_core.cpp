@@ -1,0 +1,363 @@
+// See include/escapement/jit_core.h. A call's key is its shape and torch's modes in the thread; each key has one Region.
+// Calls that a version serves take no lock. Everything else is slow: one thread at a time looks for the key, and for what
+// has become of it.
+#include "escapement/jit_core.h"
+
+#include <ATen/autocast_mode.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <atomic>
+#include <bit>
+#include <map>
+#include <mutex>
+
+#include "support/error.h"
+#include "support/events.h"
+#include "support/json.h"
+#include "torch/api/api_options.h"
+#include "torch/api/cpp_catches.h"
+#include "torch/program/cpp_location.h"
+#include "torch/record/host_args.h"
+#include "torch/api/jit_modules.h"
+#include "torch/record/recorder_tape.h"
+#include "torch/region/region.h"
+#include "torch/replay_mode/replay_region.h"
+
+namespace escapement::detail {
+namespace {
+
+constexpr int kVersions = 3;      // of one form: the first, and two recompiles (DESIGN, section 6)
+constexpr size_t kKeys = 64;      // shapes of calls, and modes of torch
+constexpr size_t kStates = 8;     // of a module
+
+// What of the thread's state decides about a program's meaning.
+struct Ambient {
+  uint64_t included = 0, excluded = 0;
+  int32_t modes = 0;
+
+  static Ambient now() {
+    const c10::impl::LocalDispatchKeySet local = c10::impl::tls_local_dispatch_key_set();
+    return {local.included_.raw_repr(), local.excluded_.raw_repr(), modes_now(local)};
+  }
+  static int32_t modes_now(const c10::impl::LocalDispatchKeySet& local) {
+    int32_t modes = static_cast<int32_t>(c10::get_default_dtype_as_scalartype()) << 1 | at::GradMode::is_enabled();
+    const bool autocast = !(c10::autocast_dispatch_keyset - local.excluded_).empty();
+    if (autocast) modes |= static_cast<int32_t>(at::autocast::get_autocast_dtype(at::kCPU)) << 16;
+    return modes;
+  }
+  friend bool operator==(const Ambient&, const Ambient&) = default;
+
+  c10::DispatchKeySet included_keys() const { return c10::DispatchKeySet(c10::DispatchKeySet::RAW, included); }
+  bool records() const { return included_keys().has(kRecorderKey); }
+  bool ordinary() const {
+    using c10::DispatchKey;
+    const auto usual = c10::DispatchKeySet({DispatchKey::BackendSelect, DispatchKey::ADInplaceOrView});
+    return (included_keys() - usual - c10::autocast_dispatch_keyset).empty();
+  }
+};
+
+// What the function was seen to do around its operators.
+struct Habits {
+  std::atomic<bool> binds{false};     // variables of its caller anew
+  std::atomic<bool> catches{false};   // has handlers of exceptions
+
+  void look() { if (!catches.load(std::memory_order_relaxed) && program_may_catch()) catches.store(true); }
+  bool allow_late_errors() const { return !binds.load() && !catches.load(); }
+};
+
+// All calls of one shape.
+struct Row {
+  Ambient ambient;
+  std::vector<uint64_t> shape;
+  CppLocations locations;
+  std::shared_ptr<Habits> habits = std::make_shared<Habits>();
+  std::unique_ptr<Region> region;
+  std::unique_ptr<ReplayRegion> replay;    // instead of the region, in replay mode
+
+  bool serves(const Ambient& now, std::span<const uint64_t> wanted) const {
+    return ambient == now && std::equal(shape.begin(), shape.end(), wanted.begin(), wanted.end());
+  }
+};
+
+// The rows for one state of the module, if there is a module. Lists are never changed: a longer one takes their place.
+struct Table {
+  std::shared_ptr<const ModuleWatch> state;
+  std::vector<Row*> rows;
+
+  bool current() const { return !state || state->same(); }
+  Row* find(const Ambient& ambient, std::span<const uint64_t> shape) const {
+    for (Row* const row : rows) {
+      if (row->serves(ambient, shape)) return row;
+    }
+    return nullptr;
+  }
+};
+
+c10::IValue value_of(const Argument& argument) {
+  if (argument.tensor) return *argument.tensor;
+  if (argument.kind == Argument::Kind::real) return std::bit_cast<double>(argument.integer);
+  return argument.integer;
+}
+
+Values values_of(const Leaves& leaves) {
+  Values values;
+  for (const Argument& argument : leaves.arguments()) values.push_back(value_of(argument));
+  return values;
+}
+
+std::vector<InputSpec> inputs_of(const Leaves& leaves) {
+  std::vector<InputSpec> inputs;
+  for (const Argument& argument : leaves.arguments()) {
+    InputSpec spec;
+    using Kind = InputSpec::Kind;
+    spec.kind = argument.tensor ? Kind::tensor : argument.other ? Kind::other : Kind::integer;
+    spec.name = "arg" + std::to_string(inputs.size());
+    inputs.push_back(std::move(spec));
+  }
+  return inputs;
+}
+
+thread_local Values t_results;   // empty, but for the memory
+
+}  // namespace
+
+// --- leaves and results
+
+void Leaves::run_time_real(double value) {
+  owned_.push_front(at::scalar_tensor(value, at::kDouble));
+  arguments_.push_back({&owned_.front(), 0, false, Argument::Kind::plain});
+}
+
+bool recording_here() { return c10::impl::tls_is_dispatch_key_included(kRecorderKey); }
+
+int64_t pinned_integer(const c10::IValue& value) {
+  if (!value.isSymInt()) return value.toInt();
+  return value.toSymInt().guard_int("an int64_t argument; a c10::SymInt stays symbolic", 0);
+}
+
+c10::SymFloat read_real(const c10::IValue& value) { return value.toTensor().item().toSymFloat(); }
+
+bool bound_anew(const Values& before, std::span<const c10::IValue> after) {
+  return !std::equal(before.begin(), before.end(), after.begin(), after.end(), [](const c10::IValue& a, const c10::IValue& b) { return a.is(b); });
+}
+
+Results::Results() { values.swap(t_results); }
+Results::~Results() {
+  values.clear();
+  values.swap(t_results);
+}
+
+void watch_module(const std::type_info& type, size_t size) { declare_module_size(type, size); }
+
+// --- calls
+
+struct JitCore::Impl {
+  Forward forward;
+  std::shared_ptr<torch::nn::Module> module;
+  std::string name;
+  Options options;
+  bool replays = false;                            // from the first call on
+  std::atomic<const Table*> table{nullptr};
+
+  mutable std::mutex mutex;                        // of all that follows
+  std::vector<std::unique_ptr<Row>> rows;
+  std::vector<std::unique_ptr<const Table>> tables;  // a list that is being walked stays; there are few
+  std::vector<std::shared_ptr<const ModuleWatch>> states;
+  std::map<Reason, int64_t> eager;
+  std::string detail;                              // of the last reason that has one
+
+  void call_slowly(const Ambient& ambient, const Leaves& leaves, Values& results);
+  const Table* current_table(Reason& refused);
+  const Table* publish(Table next);
+  Row* row_for(const Ambient& ambient, const Leaves& leaves, Reason& refused);
+  Region::Forward forward_of(const Row& row) const;
+  std::unique_ptr<Row> new_row(const Ambient& ambient, const Leaves& leaves, const Table& of);
+  void answer(Row& row, const Values& arguments, Values& results);
+  void run_eagerly(const Leaves& leaves, const Values& arguments, Values& results, Reason why);
+  void note_eager(Reason why);                     // throws in strict mode
+};
+
+const Table* JitCore::Impl::publish(Table next) {
+  tables.push_back(std::make_unique<const Table>(std::move(next)));
+  table.store(tables.back().get(), std::memory_order_release);
+  return tables.back().get();
+}
+
+// The rows for what the module is now. A module that comes back to an earlier state (train(), eval()) finds the rows of
+// then.
+const Table* JitCore::Impl::current_table(Reason& refused) {
+  const Table* const last = table.load(std::memory_order_relaxed);
+  if (last && last->current()) return last;
+  for (auto known = tables.rbegin(); known != tables.rend(); ++known) {
+    if (!(*known)->current()) continue;
+    table.store(known->get(), std::memory_order_release);
+    return known->get();
+  }
+  refused = Reason::state_changed;
+  if (states.size() == kStates) return nullptr;
+  Table next;
+  if (module && !replays) {  // in replay mode the module's own code runs
+    next.state = ModuleWatch::of(module, detail);
+    refused = Reason::unwatched_module;
+    if (!next.state) return nullptr;
+    states.push_back(next.state);
+  }
+  return publish(std::move(next));
+}
+
+Region::Forward JitCore::Impl::forward_of(const Row& row) const {
+  return [this, shape = row.shape, habits = row.habits](const Values& arguments, Values& results) {
+    LeafReader reader(shape, arguments);
+    if (forward(reader, results)) habits->binds.store(true);
+  };
+}
+
+std::unique_ptr<Row> JitCore::Impl::new_row(const Ambient& ambient, const Leaves& leaves, const Table& of) {
+  auto row = std::make_unique<Row>();
+  row->ambient = ambient;
+  row->shape.assign(leaves.shape().begin(), leaves.shape().end());
+  row->region = std::make_unique<Region>(name, forward_of(*row), inputs_of(leaves), options);
+  row->region->replay_after_budget(kVersions);
+  row->region->host_may_ask();
+  if (replays) row->replay = std::make_unique<ReplayRegion>(name, forward_of(*row), options);
+  row->region->set_late_errors_hook([habits = row->habits] { return habits->allow_late_errors(); });
+  CppLocations* const locations = &row->locations;
+  row->region->set_location_hook([locations, habits = row->habits.get()] { return habits->look(), locations->here(); },
+                                 [locations](int number) { return locations->text(number); });
+  if (of.state) row->region->set_accept_hook([state = of.state](auto captured) { return state->refuses(captured); });
+  return row;
+}
+
+Row* JitCore::Impl::row_for(const Ambient& ambient, const Leaves& leaves, Reason& refused) {
+  const std::lock_guard lock(mutex);
+  refused = Reason::other_tracer;
+  if (!ambient.ordinary()) return nullptr;
+  const Table* const now = current_table(refused);
+  if (!now) return nullptr;
+  if (Row* const known = now->find(ambient, leaves.shape())) return known;
+  refused = Reason::too_many_recordings;
+  if (now->rows.size() == kKeys) return nullptr;
+  rows.push_back(new_row(ambient, leaves, *now));
+  Table next = *now;
+  next.rows.push_back(rows.back().get());
+  publish(std::move(next));
+  return rows.back().get();
+}
+
+void JitCore::Impl::call_slowly(const Ambient& ambient, const Leaves& leaves, Values& results) {
+  const Values arguments = values_of(leaves);
+  Reason refused = Reason::other_tracer;
+  Row* const row = row_for(ambient, leaves, refused);
+  if (row == nullptr) return run_eagerly(leaves, arguments, results, refused);
+  answer(*row, arguments, results);
+}
+
+void JitCore::Impl::answer(Row& row, const Values& arguments, Values& results) {
+  if (row.replay) {
+    count(Stat::calls);
+    return row.replay->call(arguments, results);
+  }
+  row.region->answer(arguments, results);
+}
+
+void JitCore::Impl::note_eager(Reason why) {
+  if (options.strict) {
+    const std::lock_guard lock(mutex);   // of the detail, which another thread may be writing
+    throw UserError("escapement: '" + name + "' would run eagerly (" + std::string(reason_name(why)) + ": " +
+                    std::string(reason_message(why)) + (detail.empty() ? "" : "; " + detail) + ") and strict is set");
+  }
+  count(why);
+  count(Stat::eager_calls);
+  {
+    const std::lock_guard lock(mutex);
+    ++eager[why];
+  }
+}
+
+void JitCore::Impl::run_eagerly(const Leaves& leaves, const Values& arguments, Values& results, Reason why) {
+  note_eager(why);
+  LeafReader reader(leaves.shape(), arguments);
+  forward(reader, results);
+}
+
+namespace {
+
+// The mode is the front end's own; everything else is in the option table.
+bool take_replay_mode(OptionList& options) {
+  bool replay = false;
+  for (const auto& [name, value] : options) {
+    if (name != "mode") continue;
+    if (value != "call" && value != "replay")
+      throw std::invalid_argument("escapement: mode is \"call\" or \"replay\", not \"" + value + "\"");
+    replay = value == "replay";
+  }
+  std::erase_if(options, [](const auto& option) { return option.first == "mode"; });
+  return replay;
+}
+
+}  // namespace
+
+JitCore::JitCore(Forward forward, std::shared_ptr<torch::nn::Module> module, const OptionList& options, std::string name)
+    : impl_(new Impl) {
+  OptionList others = options;
+  impl_->replays = take_replay_mode(others);
+  impl_->forward = std::move(forward);
+  impl_->module = std::move(module);
+  impl_->name = std::move(name);
+  impl_->options = parse_options(others);
+  install_recorder();
+}
+
+JitCore::~JitCore() = default;
+
+void JitCore::note_eager_for_aliases() { impl_->note_eager(Reason::aliased_references); }
+
+bool JitCore::call(const Leaves& leaves, Values& results) {
+  const Ambient ambient = Ambient::now();
+  if (ambient.records()) return false;
+  const Table* const table = impl_->table.load(std::memory_order_acquire);
+  if (table && table->current()) {
+    Row* const row = table->find(ambient, leaves.shape());
+    if (row && !impl_->replays && row->region->serve(leaves.arguments(), results)) return true;
+    results.clear();
+  }
+  try {
+    impl_->call_slowly(ambient, leaves, results);
+  } catch (...) {
+    for (c10::IValue& value : results) value = concrete(value);   // what the caller's variables are bound to
+    throw;
+  }
+  return true;
+}
+
+std::vector<Escape> JitCore::escapes() const {
+  const std::lock_guard lock(impl_->mutex);
+  std::vector<Escape> all;
+  for (const auto& row : impl_->rows) {
+    for (Escape& escape : row->region->escapes()) all.push_back(std::move(escape));
+  }
+  return all;
+}
+
+std::string JitCore::explain() const {
+  const std::vector<Escape> found = escapes();
+  const std::lock_guard lock(impl_->mutex);
+  Json json;
+  json.open_object().field("name", impl_->name).key("escapes").open_array();
+  for (const Escape& escape : found)
+    json.open_object().field("relation", escape.relation).field("because", escape.because)
+        .field("where", escape.where).close();
+  json.close().key("eager").open_object();
+  for (const auto& [why, times] : impl_->eager) json.field(reason_name(why), times);
+  json.close().field("unwatched", impl_->detail).close();
+  std::string text = json.text();
+  text.pop_back();
+  text += ",\"keys\":[";
+  for (const auto& row : impl_->rows) text += (row == impl_->rows.front() ? "" : ",") + row->region->info();
+  return text + "]}";
+}
+
+}  // namespace escapement::detail

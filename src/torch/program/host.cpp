@@ -1,0 +1,213 @@
+// See host.h.
+#include "torch/program/host.h"
+
+#include <algorithm>
+
+#include "support/error.h"
+#include "torch/program/pool.h"
+#include "torch/record/recorder_tape.h"
+#include "trace/layout.h"
+
+namespace escapement {
+namespace {
+
+// The deleter of borrowed memory: nothing to free, and the mark by which `is_borrowed` knows it.
+void not_ours(void*) {}
+
+c10::DataPtr borrowed(void* address) { return {address, address, &not_ours, c10::Device(c10::DeviceType::CPU)}; }
+
+// Elements from the first to one past the last that sizes and strides reach.
+int64_t reach(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
+  int64_t last = 1;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] == 0) return 0;
+    int64_t step = 0;
+    if (__builtin_mul_overflow(sizes[d] - 1, strides[d], &step) || __builtin_add_overflow(last, step, &last)) {
+      throw UserError("a tensor of this call would not fit 64-bit addresses");
+    }
+  }
+  return last;
+}
+
+}  // namespace
+
+at::Tensor new_tensor(c10::IntArrayRef sizes, c10::IntArrayRef strides, caffe2::TypeMeta dtype) {
+  const size_t bytes = static_cast<size_t>(reach(sizes, strides)) * dtype.itemsize();
+  c10::Allocator* allocator = output_allocator(bytes);
+  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, allocator->allocate(bytes),
+                                                       allocator, /*resizable=*/true);
+  auto tensor = at::detail::make_tensor_base<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), dtype);
+  c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  if (sizes.size() != 1 || sizes[0] != 0) impl->set_sizes_and_strides(sizes, strides);
+  return at::Tensor(std::move(tensor));
+}
+
+at::Tensor new_view(const at::Tensor& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset, caffe2::TypeMeta dtype) {
+  auto tensor = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(base.storage()),
+                                                         base.key_set(), dtype);  // without autograd's keys it would be an inference tensor
+  c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  impl->set_sizes_and_strides(sizes, strides, offset);
+  if (!impl->is_inference() && !base.is_inference()) impl->set_version_counter(base.unsafeGetTensorImpl()->version_counter());
+  return tensor;
+}
+
+bool is_borrowed(const at::Tensor& tensor) {
+  return tensor.has_storage() && tensor.storage().data_ptr().get_deleter() == &not_ours;
+}
+
+uint32_t TensorRecipes::add(ValueId value) {
+  const auto known = std::find_if(known_.begin(), known_.end(), [&](const auto& entry) { return entry.first == value; });
+  if (known != known_.end()) return known->second;
+  const TensorType& type = plan_.trace.type(value);
+  TensorRecipe recipe;
+  recipe.buffer = plan_.buffer_of[value.index];
+  ESCAPEMENT_CHECK(recipe.buffer != Id<void>::kNone, "a value that a call or the caller needs has no memory");
+  const Buffer& buffer = plan_.buffers[recipe.buffer];
+  recipe.kind = buffer.kind;
+  recipe.input = buffer.input;
+  recipe.whole = value == buffer.root;
+  const TensorType& root = plan_.trace.type(buffer.root);
+  recipe.alike = type.sizes == root.sizes && type.strides == root.strides && type.offset == root.offset;
+  if (const auto order = dense_order(dims_, type.sizes, type.strides)) recipe.dense.assign(order->rbegin(), order->rend());
+  if (type.dtype != DType::other) recipe.dtype = c10::scalarTypeToTypeMeta(scalar_type_of(type.dtype));
+  else ESCAPEMENT_CHECK(root.dtype == DType::other, "a view of another dtype than its root's is a call's result");
+  for (const Dim size : type.sizes) recipe.sizes.push_back(executable_.slot(size));
+  for (const Dim stride : type.strides) {
+    if (dims_.as_constant(stride) == std::optional<int64_t>(0)) recipe.expanded |= uint64_t{1} << recipe.strides.size();
+    recipe.strides.push_back(executable_.slot(stride));
+  }
+  if (type.offset) recipe.offset = executable_.slot(type.offset);
+  else recipe.offset = executable_.constant(0);
+  recipes_.push_back(std::move(recipe));
+  known_.emplace_back(value, static_cast<uint32_t>(recipes_.size() - 1));
+  return static_cast<uint32_t>(recipes_.size() - 1);
+}
+
+void TensorRecipes::settle() {
+  const ShapeProgram& shapes = executable_.shapes();
+  for (TensorRecipe& recipe : recipes_) {
+    recipe.level = shapes.level(recipe.offset);
+    for (const Slot slot : recipe.sizes) recipe.level = std::max(recipe.level, shapes.level(slot));
+    for (const Slot slot : recipe.strides) recipe.level = std::max(recipe.level, shapes.level(slot));
+  }
+}
+
+void TensorTable::end() {
+  for (at::Tensor& tensor : of_buffer_) tensor.reset();
+  for (auto it = displaced_.rbegin(); it != displaced_.rend(); ++it) context_.bases[it->first] = it->second;
+  displaced_.clear();
+  arguments_ = {};
+  offers_ = {};
+}
+
+c10::IntArrayRef TensorTable::values(const std::vector<Slot>& slots, c10::SmallVector<int64_t, 8>& into) const {
+  into.resize(slots.size());
+  for (size_t i = 0; i < slots.size(); ++i) into[i] = context_.table[slots[i]];
+  return into;
+}
+
+// An axis of size 0 counts as 1 in torch's strides, in ours it is 0, like any other product; and a stride of 0 is an expanded axis to ATen.
+// An axis that was expanded to one element has the stride of a new axis: ATen takes tensors whose strides differ for other places in memory.
+c10::IntArrayRef TensorTable::strides(const TensorRecipe& recipe) {
+  const auto made = values(recipe.strides, strides_);
+  const bool is_empty = std::any_of(recipe.sizes.begin(), recipe.sizes.end(), [&](Slot slot) { return context_.table[slot] == 0; });
+  if (is_empty) stride_over_nothing(recipe);
+  else if (recipe.expanded != 0) stride_over_one(recipe);
+  return is_empty || recipe.expanded != 0 ? c10::IntArrayRef(strides_) : made;
+}
+
+void TensorTable::stride_over_one(const TensorRecipe& recipe) {
+  int64_t next = 1;
+  for (size_t d = strides_.size(); d-- > 0;) {
+    const int64_t size = context_.table[recipe.sizes[d]];
+    if ((recipe.expanded >> d & 1) != 0 && size == 1) strides_[d] = next;
+    next = size * strides_[d];
+  }
+}
+
+void TensorTable::stride_over_nothing(const TensorRecipe& recipe) {
+  for (size_t d = 0; d < strides_.size(); ++d)
+    if ((recipe.expanded >> d & 1) == 0) strides_[d] = std::max<int64_t>(strides_[d], 1);
+  int64_t inner = 1;
+  for (const uint8_t axis : recipe.dense) {
+    strides_[axis] = inner;
+    inner *= std::max<int64_t>(context_.table[recipe.sizes[axis]], 1);
+  }
+}
+
+void* TensorTable::address(uint32_t index) const {
+  const TensorRecipe& recipe = recipes_[index];
+  return static_cast<char*>(context_.bases[recipe.buffer]) + offset(recipe) * static_cast<int64_t>(recipe.dtype.itemsize());
+}
+
+const at::Tensor* TensorTable::offered(const TensorRecipe& recipe) {
+  const uint32_t output = output_of_buffer_[recipe.buffer];
+  if (output >= offers_.size() || !recipe.whole) return nullptr;
+  const at::Tensor& offer = offers_[output];
+  const bool fits = offer.defined() && offer.dtype() == recipe.dtype && offer.sizes() == sizes(recipe) &&
+                    offer.strides() == strides(recipe) && !offer.requires_grad();
+  return fits ? &offer : nullptr;
+}
+
+void* TensorTable::allocate(uint32_t index) {
+  const TensorRecipe& recipe = recipes_[index];
+  at::Tensor& tensor = of_buffer_[recipe.buffer];
+  if (const at::Tensor* const offer = offers_.empty() ? nullptr : offered(recipe)) {
+    tensor = *offer;
+    if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+    return tensor.mutable_data_ptr();
+  }
+  tensor = new_tensor(sizes(recipe), strides(recipe), recipe.dtype);
+  return tensor.unsafeGetTensorImpl()->unsafe_storage().mutable_data();
+}
+
+void TensorTable::adopt(uint32_t buffer, at::Tensor tensor) {
+  displaced_.emplace_back(buffer, context_.bases[buffer]);
+  context_.bases[buffer] = const_cast<void*>(tensor.const_data_ptr());
+  of_buffer_[buffer] = std::move(tensor);
+}
+
+void TensorTable::point(Cached& cached, const TensorRecipe& recipe, void* address) {
+  const auto recipe_sizes = sizes(recipe), recipe_strides = strides(recipe);
+  const size_t bytes = static_cast<size_t>(reach(recipe_sizes, recipe_strides)) * recipe.dtype.itemsize();
+  // A library that kept the tensor keeps this one; the next calls get another.
+  if (!cached.tensor.defined() || cached.tensor.use_count() != 1 || cached.tensor.storage().use_count() != 1) {
+    auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, borrowed(address), nullptr,
+                                                         /*resizable=*/false);
+    cached.tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), recipe.dtype);
+  } else {
+    c10::StorageImpl* storage = cached.tensor.storage().unsafeGetStorageImpl();
+    storage->set_data_ptr_noswap(borrowed(address));
+    storage->unsafe_set_nbytes(bytes);
+  }
+  cached.tensor.unsafeGetTensorImpl()->set_sizes_and_strides(recipe_sizes, recipe_strides);
+}
+
+const at::Tensor& TensorTable::temporary(uint32_t index) {
+  const TensorRecipe& recipe = recipes_[index];
+  Cached& cached = cached_[index];
+  void* const where = address(index);
+  const uint64_t epoch = context_.epochs[recipe.level];
+  if (cached.address != where || cached.epoch != epoch || cached.tensor.use_count() != 1) {
+    point(cached, recipe, where);
+    cached.address = where;
+    cached.epoch = epoch;
+  }
+  return cached.tensor;
+}
+
+at::Tensor TensorTable::get(uint32_t index) {
+  const TensorRecipe& recipe = recipes_[index];
+  const bool input = recipe.kind == Buffer::Kind::input;
+  const at::Tensor& root = input ? this->input(recipe.input) : of_buffer_[recipe.buffer];
+  if (!root.defined()) {
+    if (recipe.kind != Buffer::Kind::output) return temporary(index);  // in the arena
+    context_.bases[recipe.buffer] = allocate(index);  // the result of a call that writes into planned memory
+  }
+  if (recipe.whole) return root;
+  const caffe2::TypeMeta dtype = recipe.dtype == caffe2::TypeMeta() ? root.dtype() : recipe.dtype;
+  if (recipe.alike) return new_view(root, root.sizes(), root.strides(), root.storage_offset(), dtype);  // ATen compares the strides
+  return new_view(root, sizes(recipe), strides(recipe), root.storage_offset() + offset(recipe), dtype);
+}
+
+}  // namespace escapement

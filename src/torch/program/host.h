@@ -1,0 +1,106 @@
+// The tensors of one call: TensorRecipe says how a value of the trace becomes an at::Tensor, TensorTable makes and keeps them.
+//
+// Memory: inputs are the caller's; outputs come from torch's allocator (large ones from pool.h) with eager's sizes and strides;
+// results of library calls are what the library returned; temporaries lie in the context's arena and become tensors only for
+// library calls, one TensorImpl per value and context, re-pointed when shapes or memory change.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <span>
+#include <vector>
+
+#include "jit/run/executable.h"
+#include "torch/program/program_entry.h"
+
+namespace escapement {
+
+// A tensor on uninitialised memory of its own, as at::empty_strided would make it, without dispatch.
+at::Tensor new_tensor(c10::IntArrayRef sizes, c10::IntArrayRef strides, caffe2::TypeMeta dtype);
+// Another view of `base`'s storage; `offset` in elements of `dtype` from the start of the storage.
+at::Tensor new_view(const at::Tensor& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset, caffe2::TypeMeta dtype);
+// Whether a tensor lies in memory that a context will use again.
+bool is_borrowed(const at::Tensor& tensor);
+
+struct TensorRecipe {
+  uint32_t buffer = 0;
+  Buffer::Kind kind = Buffer::Kind::temporary;
+  uint32_t input = 0;
+  bool whole = true;                 // the root itself, not a view of it
+  bool alike = false;                // the root's elements at their places: its strides are those of axes of size 1, too
+  std::vector<uint8_t> dense;        // axes, innermost first, each of which steps over those before it, whatever the sizes; empty: not known to
+  caffe2::TypeMeta dtype;            // none for a dtype that has no name of ours: it is the root's
+  std::vector<Slot> sizes, strides;
+  uint64_t expanded = 0;             // axes whose stride is 0 for all sizes
+  Slot offset = 0;                   // elements from the root's first element
+  uint32_t level = 0;                // of the shape program: when all of these are known
+};
+
+class TensorRecipes {
+ public:
+  TensorRecipes(const LaunchPlan& plan, Executable& executable) : plan_(plan), executable_(executable), dims_(plan.trace.dims) {}
+  uint32_t add(ValueId value);       // index of the value's recipe
+  void settle();                     // once the executable is finished
+  const TensorRecipe& operator[](uint32_t index) const { return recipes_[index]; }
+  std::vector<TensorRecipe> take() && { return std::move(recipes_); }
+
+ private:
+  const LaunchPlan& plan_;
+  Executable& executable_;
+  DimTable dims_;                    // a copy to compute in
+  std::vector<TensorRecipe> recipes_;
+  std::vector<std::pair<ValueId, uint32_t>> known_;
+};
+
+class TensorTable {
+ public:
+  TensorTable(const std::vector<TensorRecipe>& recipes, const EntryChecks& entry, Context& context, size_t buffers)
+      : recipes_(recipes), entry_(entry), context_(context), of_buffer_(buffers), cached_(recipes.size()) {}
+
+  void begin(std::span<const Argument> arguments) { arguments_ = arguments; }
+  // Memory that the caller offers for outputs (see Program::run), by number of the output; `output_of_buffer`: which output a buffer is.
+  void offer(std::span<const at::Tensor> offers, std::span<const uint32_t> output_of_buffer) {
+    offers_ = offers;
+    output_of_buffer_ = output_of_buffer;
+  }
+  void end();                        // drops what belongs to the call
+
+  const at::Tensor& input(uint32_t number) const { return *entry_.tensor(arguments_, number); }
+  at::Tensor get(uint32_t recipe);   // the value as an operand of a library call
+  void* allocate(uint32_t recipe);   // an output buffer (recipe of its root)
+  void adopt(uint32_t buffer, at::Tensor tensor);  // the buffer's memory is this tensor's from now on
+  const at::Tensor& owner(uint32_t buffer) const { return of_buffer_[buffer]; }
+  void drop(uint32_t buffer) { of_buffer_[buffer].reset(); }
+  void* address(uint32_t recipe) const;
+
+  // Sizes or strides of a recipe in the current shapes. Valid until the next call of either.
+  c10::IntArrayRef sizes(const TensorRecipe& recipe) { return values(recipe.sizes, sizes_); }
+  c10::IntArrayRef strides(const TensorRecipe& recipe);
+  void stride_over_nothing(const TensorRecipe& recipe);
+  void stride_over_one(const TensorRecipe& recipe);
+  int64_t offset(const TensorRecipe& recipe) const { return context_.table[recipe.offset]; }
+
+ private:
+  struct Cached {
+    at::Tensor tensor;
+    void* address = nullptr;
+    uint64_t epoch = 0;
+  };
+  const at::Tensor* offered(const TensorRecipe& recipe);
+  c10::IntArrayRef values(const std::vector<Slot>& slots, c10::SmallVector<int64_t, 8>& into) const;
+  const at::Tensor& temporary(uint32_t recipe);
+  void point(Cached& cached, const TensorRecipe& recipe, void* address);
+
+  const std::vector<TensorRecipe>& recipes_;
+  const EntryChecks& entry_;
+  Context& context_;
+  std::span<const Argument> arguments_;
+  std::span<const at::Tensor> offers_;
+  std::span<const uint32_t> output_of_buffer_;
+  std::vector<at::Tensor> of_buffer_;  // outputs and results of calls, during a call
+  std::vector<Cached> cached_;         // temporaries as tensors, per recipe
+  std::vector<std::pair<uint32_t, void*>> displaced_;  // what adopted buffers pointed to before: the arena
+  c10::SmallVector<int64_t, 8> sizes_, strides_;
+};
+
+}  // namespace escapement

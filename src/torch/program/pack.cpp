@@ -1,0 +1,138 @@
+// See pack.h.
+#include "torch/program/pack.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <unordered_map>
+
+#include "support/fork.h"
+
+namespace escapement {
+namespace {
+
+using Linear = at::Tensor(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, std::string_view,
+                          c10::List<std::optional<at::Scalar>>, std::optional<std::string_view>);
+using Reorder = at::Tensor(const at::Tensor&, std::optional<int64_t>);
+
+bool library_present() {
+  static const bool present = c10::Dispatcher::singleton().findSchema({"mkldnn::_linear_pointwise", ""}).has_value() &&
+                              c10::Dispatcher::singleton().findSchema({"mkldnn::_reorder_linear_weight", ""}).has_value();
+  return present;
+}
+
+std::array<uint64_t, 8> sample(const at::Tensor& weight) {
+  std::array<uint64_t, 8> samples{};
+  const auto bytes = static_cast<int64_t>(weight.numel() * static_cast<int64_t>(weight.element_size()));
+  const char* data = static_cast<const char*>(weight.const_data_ptr());
+  for (size_t i = 0; i < samples.size() && bytes >= 8; ++i) {
+    // Odd fractions, so that the samples do not fall into one row or column.
+    const int64_t at = (bytes - 8) / 61 * static_cast<int64_t>(7 * i + 3) / 8 * 8;
+    std::memcpy(&samples[i], data + std::min(at, bytes - 8), 8);
+  }
+  return samples;
+}
+
+struct Registry {
+  ForkMutex mutex;
+  std::unordered_map<const c10::TensorImpl*, PackedWeight> weights;
+  std::map<std::tuple<int64_t, int64_t, c10::ScalarType>, LinearChoice> choices;
+
+  static Registry& instance() {
+    static Registry* registry = new Registry;  // tensors must not be destroyed after torch's own static objects
+    return *registry;
+  }
+  void drop_dead() {
+    std::erase_if(weights, [](const auto& entry) { return entry.second.mark.tensor.expired(); });
+  }
+};
+
+at::Tensor reorder(const at::Tensor& weight) {
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("mkldnn::_reorder_linear_weight", "").typed<Reorder>();
+  return op.call(weight, std::nullopt);
+}
+
+double best_of_three(const std::function<void()>& run) {
+  using Clock = std::chrono::steady_clock;
+  run();  // warms caches, and makes the packing
+  double best = 1e30;
+  for (int i = 0; i < 3; ++i) {
+    const Clock::time_point start = Clock::now();
+    run();
+    best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  return best;
+}
+
+}  // namespace
+
+WeightMark::WeightMark() : tensor(at::Tensor().getIntrusivePtr()) {}
+
+WeightMark::WeightMark(const at::Tensor& weight)
+    : tensor(weight.getIntrusivePtr()), impl(weight.unsafeGetTensorImpl()), data(weight.const_data_ptr()),
+      version(impl->version_counter().current_version()), samples(sample(weight)) {}
+
+bool WeightMark::matches(const at::Tensor& weight) const {
+  return impl == weight.unsafeGetTensorImpl() && data == weight.const_data_ptr() &&
+         version == impl->version_counter().current_version() && samples == sample(weight);
+}
+
+bool can_pack(const at::Tensor& x, const at::Tensor& weight) {
+  const auto dtype = weight.scalar_type();
+  return (dtype == at::kFloat || dtype == at::kBFloat16) && x.scalar_type() == dtype && weight.dim() == 2 && weight.is_contiguous() &&
+         weight.numel() > 0 && x.numel() > 0 && !weight.is_inference() && library_present();
+}
+
+void refresh_packing(const at::Tensor& weight, PackedWeight& held) {
+  if (held.packed.defined() && held.mark.matches(weight)) return;
+  Registry& registry = Registry::instance();
+  const std::lock_guard lock(registry.mutex);
+  PackedWeight& shared = registry.weights[weight.unsafeGetTensorImpl()];
+  if (!shared.packed.defined() || !shared.mark.matches(weight)) {
+    registry.drop_dead();
+    PackedWeight fresh{WeightMark(weight), reorder(weight)};
+    registry.weights[weight.unsafeGetTensorImpl()] = fresh;
+    held = std::move(fresh);
+    return;
+  }
+  held = shared;
+}
+
+LinearChoice choose_linear(const at::Tensor& weight, const std::function<void()>& plain, const std::function<void()>& packed) {
+  const std::tuple key{weight.size(0), weight.size(1), weight.scalar_type()};
+  Registry& registry = Registry::instance();
+  {
+    const std::lock_guard lock(registry.mutex);
+    if (const auto known = registry.choices.find(key); known != registry.choices.end()) return known->second;
+  }
+  // Two threads may time the same class at once; the first to store decides for both.
+  const LinearChoice choice = best_of_three(packed) < best_of_three(plain) ? LinearChoice::packed : LinearChoice::plain;
+  const std::lock_guard lock(registry.mutex);
+  return registry.choices.try_emplace(key, choice).first->second;
+}
+
+at::Tensor packed_linear(const at::Tensor& x, const PackedWeight& weight, const at::Tensor& bias, const std::string& epilogue) {
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("mkldnn::_linear_pointwise", "").typed<Linear>();
+  // The library refuses an algorithm for any attribute but gelu.
+  std::string_view attribute = epilogue, algorithm = "";
+  if (epilogue.empty()) attribute = "none";
+  if (epilogue == "gelu") algorithm = "none";
+  if (epilogue == "silu") attribute = "swish";
+  if (epilogue == "gelu_tanh") attribute = "gelu", algorithm = "tanh";
+  return op.call(x, weight.packed, bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt, attribute,
+                 c10::List<std::optional<at::Scalar>>(), algorithm);
+}
+
+size_t packed_bytes() {
+  Registry& registry = Registry::instance();
+  const std::lock_guard lock(registry.mutex);
+  registry.drop_dead();
+  size_t bytes = 0;
+  for (const auto& [impl, weight] : registry.weights) bytes += static_cast<size_t>(weight.packed.numel()) * weight.packed.element_size();
+  return bytes;
+}
+
+}  // namespace escapement

@@ -1,0 +1,385 @@
+// See program.h. A call: bind symbols, take a context, point the input buffers at the arguments, run the plan, hand out the outputs.
+#include "torch/program/program.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/as_strided.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
+
+#include "jit/run/call_control.h"
+#include "jit/run/context_pool.h"
+#include "jit/run/plan_compiler.h"
+#include "support/error.h"
+#include "support/events.h"
+#include "support/float_mode.h"
+#include "support/options.h"
+#include "torch/program/calls.h"
+#include "torch/program/parallel.h"
+#include "torch/program/program_errors.h"
+#include "torch/record/recorder_tape.h"
+
+namespace escapement {
+namespace {
+
+struct OutputRecipe {
+  Output::Kind kind = Output::Kind::none;
+  uint32_t tensor = 0;         // value
+  uint32_t same_as = 0;        // an earlier output with the same value, or itself
+  Slot slot = 0;               // integer, boolean
+  bool detached = false;       // autograd sees no view of what it lies in
+};
+
+bool is_detached(const Trace& trace, ValueId v) {
+  for (; trace[v].definition; v = trace[trace[v].definition].operands[0]) {
+    const Instr& instr = trace[trace[v].definition];
+    if (instr.op == Op::detach) return true;
+    if (info(instr.op).kind != OpKind::view) return false;
+  }
+  return false;
+}
+
+// ATen below autograd, without gradients, unseen by a recorder, without autocast: as the calls ran when they were recorded.
+class LibraryMode {
+ public:
+  LibraryMode() = default;
+
+ private:
+  at::AutoDispatchBelowADInplaceOrView below_;
+  c10::impl::ExcludeDispatchKeyGuard unseen_{c10::autocast_dispatch_keyset.add(kRecorderKey)};
+  at::NoGradGuard no_grad_;
+};
+
+}  // namespace
+
+struct Program::Impl {
+  std::shared_ptr<const Compiled> compiled;
+  std::vector<c10::IValue> host_objects;
+  std::optional<bool> inference;
+  EntryChecks entry;
+  Executable executable;
+  std::vector<TensorRecipe> tensors;
+  std::vector<CallRecipe> calls;
+  std::vector<uint32_t> call_of_step;        // index into calls
+  std::vector<uint32_t> output_of_buffer;    // the first output that is this whole buffer, or none
+  std::vector<uint32_t> output_buffers;      // per buffer: recipe of its root, for allocation
+  std::vector<uint32_t> item_recipes;        // per value that a symbol is read from: its recipe
+  std::vector<OutputRecipe> outputs;
+  std::vector<std::pair<uint32_t, uint32_t>> inputs;  // buffer, input
+  std::vector<uint32_t> written_inputs;      // by kernels
+  class Call;
+  mutable ContextPool<Call> pool;
+
+  Impl(std::shared_ptr<const Compiled> given, Recording&& recording, ProgramOptions options);
+  void prepare_values(TensorRecipes& recipes);
+  void prepare_outputs(TensorRecipes& recipes);
+  void prepare_inputs();
+  const LaunchPlan& plan() const { return compiled->plan; }
+};
+
+// One running call: the executor's host.
+class Program::Impl::Call final : public Host {
+ public:
+  explicit Call(const Impl& program)
+      : program_(program), context_(program.executable.new_context()),
+        tensors_(program.tensors, program.entry, *context_, program.plan().buffers.size()), states_(program.calls.size()) {}
+
+  Outcome run(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs, std::span<const at::Tensor> offers);
+  void end() { tensors_.end(); }
+
+  void* allocate(uint32_t buffer) override { return tensors_.allocate(program_.output_buffers[buffer]); }
+
+  bool call(uint32_t step) override {
+    const uint32_t number = program_.call_of_step[step];
+    return run_call(program_.calls[number], states_[number], tensors_, *context_, program_.tensors);
+  }
+
+  int64_t read(const Source& source) override;
+
+ private:
+  void bind(std::span<const Argument> arguments);
+  RunResult execute();
+  std::optional<RunResult> try_execute();
+  void bump_versions() const;
+  void deliver(std::vector<c10::IValue>& outputs);
+  at::Tensor output(const OutputRecipe& wanted);
+
+  const Impl& program_;
+  std::unique_ptr<Context> context_;
+  TensorTable tensors_;
+  std::vector<CallState> states_;
+};
+
+namespace {
+
+constexpr uint32_t kNone = Id<void>::kNone;
+
+int64_t load_integer(const void* memory, DType type) {
+  const uint64_t bits = load_bits(memory, type);
+  return is_float(type) ? static_cast<int64_t>(double_from_bits(bits, compute_type(type))) : int_from_bits(bits, type);
+}
+
+}  // namespace
+
+namespace {
+
+int64_t output_bytes(const TensorRecipe& recipe, std::span<const int64_t> table) {
+  int64_t last = 0;
+  for (size_t d = 0; d < recipe.sizes.size(); ++d) {
+    if (table[recipe.sizes[d]] == 0) return 0;
+    last += (table[recipe.sizes[d]] - 1) * table[recipe.strides[d]];
+  }
+  return (last + 1) * static_cast<int64_t>(recipe.dtype.itemsize());
+}
+
+}  // namespace
+
+// --- preparing
+
+Program::Impl::Impl(std::shared_ptr<const Compiled> given, Recording&& recording, ProgramOptions options)
+    : compiled(std::move(given)), host_objects(std::move(recording.host_objects)), inference(recording.inference),
+      entry(compiled->plan, std::move(recording.captured), options.drop_guard),
+      executable(compiled->plan, compiled->code, torch_parallel_host(), options.threads, options.hot_launches) {
+  const auto entry_relations = static_cast<uint32_t>(entry.relations().size());
+  if (options.drop_guard > entry_relations && executable.leave_out_check(options.drop_guard - entry_relations)) count(Stat::dropped_guards);
+  TensorRecipes recipes(plan(), executable);
+  call_of_step.assign(plan().steps.size(), 0);
+  for (uint32_t step = 0; step < plan().steps.size(); ++step) {
+    const auto* call = std::get_if<CallStep>(&plan().steps[step]);
+    if (call == nullptr) continue;
+    call_of_step[step] = static_cast<uint32_t>(calls.size());
+    calls.push_back(make_call(plan(), *call, recipes, executable, host_objects, options.pack_weights));
+  }
+  prepare_values(recipes);
+  prepare_outputs(recipes);
+  prepare_inputs();
+  executable.finish(plan());
+  recipes.settle();
+  for (uint32_t step = 0; step < plan().steps.size(); ++step) {
+    if (std::holds_alternative<CallStep>(plan().steps[step])) settle_call(calls[call_of_step[step]], step, recipes, executable);
+  }
+  tensors = std::move(recipes).take();
+}
+
+// Roots of output buffers, and the values that symbols are read from.
+void Program::Impl::prepare_values(TensorRecipes& recipes) {
+  output_buffers.assign(plan().buffers.size(), kNone);
+  for (uint32_t buffer = 0; buffer < plan().buffers.size(); ++buffer) {
+    if (plan().buffers[buffer].kind == Buffer::Kind::output) output_buffers[buffer] = recipes.add(plan().buffers[buffer].root);
+  }
+  item_recipes.assign(plan().trace.values.size(), kNone);
+  for (const BornLevel& level : find_born_levels(plan())) {
+    for (const auto& [slot, source] : level.symbols) item_recipes[source.value.index] = recipes.add(source.value);
+  }
+}
+
+void Program::Impl::prepare_outputs(TensorRecipes& recipes) {
+  const std::vector<Output>& wanted = plan().trace.outputs;
+  for (uint32_t i = 0; i < wanted.size(); ++i) {
+    OutputRecipe recipe{wanted[i].kind, 0, i, 0};
+    if (recipe.kind == Output::Kind::value || recipe.kind == Output::Kind::input) {
+      recipe.kind = plan().trace[wanted[i].value].kind == ValueKind::none ? Output::Kind::none : Output::Kind::value;
+      if (recipe.kind == Output::Kind::value) {
+        recipe.tensor = recipes.add(wanted[i].value);
+        recipe.detached = is_detached(plan().trace, wanted[i].value);
+      }
+      for (uint32_t j = 0; j < i; ++j) {
+        if (outputs[j].kind == Output::Kind::value && wanted[j].value == wanted[i].value) recipe.same_as = std::min(recipe.same_as, j);
+      }
+    } else if (recipe.kind != Output::Kind::none) {
+      recipe.slot = executable.slot(wanted[i].dim);
+    }
+    outputs.push_back(recipe);
+  }
+  output_of_buffer.assign(plan().buffers.size(), kNone);
+  for (auto i = static_cast<uint32_t>(outputs.size()); i-- > 0;) {
+    if (outputs[i].kind != Output::Kind::value) continue;
+    const TensorRecipe& recipe = recipes[outputs[i].tensor];
+    if (recipe.kind == Buffer::Kind::output && recipe.whole) output_of_buffer[recipe.buffer] = i;
+  }
+}
+
+void Program::Impl::prepare_inputs() {
+  for (uint32_t buffer = 0; buffer < plan().buffers.size(); ++buffer) {
+    if (plan().buffers[buffer].kind == Buffer::Kind::input) inputs.emplace_back(buffer, plan().buffers[buffer].input);
+  }
+  for (const Step& step : plan().steps) {
+    const auto* kernel = std::get_if<KernelStep>(&step);
+    if (kernel == nullptr) continue;
+    const LoopNest& nest = plan().kernels[kernel->kernel].nest;
+    for (size_t i = 0; i < nest.params.size(); ++i) {
+      const Buffer& buffer = plan().buffers[kernel->operands[i].buffer];
+      if (nest.params[i].written && buffer.kind == Buffer::Kind::input) written_inputs.push_back(buffer.input);
+    }
+  }
+}
+
+// --- running
+
+int64_t Program::Impl::Call::read(const Source& source) {
+  const uint32_t index = program_.item_recipes[source.value.index];
+  const TensorRecipe& recipe = program_.tensors[index];
+  if (source.kind == Source::Kind::item) {
+    return load_integer(tensors_.address(index), program_.plan().trace.type(source.value).dtype);
+  }
+  const at::Tensor& tensor = tensors_.owner(recipe.buffer);
+  ESCAPEMENT_CHECK(tensor.defined(), "a size is read from a value that no call returned");
+  return source.kind == Source::Kind::value_size ? tensor.size(source.dim) : tensor.stride(source.dim);
+}
+
+void Program::Impl::Call::bind(std::span<const Argument> arguments) {
+  tensors_.begin(arguments);
+  program_.entry.bind(arguments, context_->symbols);
+  for (const auto& [buffer, input] : program_.inputs) {
+    context_->bases[buffer] = const_cast<void*>(tensors_.input(input).const_data_ptr());
+  }
+}
+
+RunResult Program::Impl::Call::execute() {
+  if (program_.calls.empty()) return program_.executable.run(*context_, *this);
+  const LibraryMode mode;
+  return program_.executable.run(*context_, *this);
+}
+
+// Nothing: an operator refused, and nothing had happened.
+std::optional<RunResult> Program::Impl::Call::try_execute() {
+  try {
+    const RunResult result = execute();
+    if (result.status == RunStatus::gather_failed && !context_->dirty) return {};
+    return result;
+  } catch (const CallStopped&) {
+    throw;
+  } catch (const UserError&) {
+    throw;
+  } catch (const std::exception&) {
+    if (!context_->dirty) return {};
+    bump_versions();
+    throw;
+  }
+}
+
+// A write by a kernel is a write like any other: autograd and packed weights look at the counter.
+void Program::Impl::Call::bump_versions() const {
+  for (const uint32_t input : program_.written_inputs) {
+    const at::Tensor& written = tensors_.input(input);
+    if (!written.is_inference()) written.unsafeGetTensorImpl()->bump_version();
+  }
+}
+
+at::Tensor Program::Impl::Call::output(const OutputRecipe& wanted) {
+  const TensorRecipe& recipe = program_.tensors[wanted.tensor];
+  if (recipe.kind == Buffer::Kind::input && !recipe.whole && !wanted.detached) {
+    // A view that autograd and the caller see as a view of their tensor.
+    const at::Tensor& base = tensors_.input(recipe.input);
+    if (recipe.alike) return at::as_strided(base, base.sizes(), base.strides(), base.storage_offset());
+    return at::as_strided(base, tensors_.sizes(recipe), tensors_.strides(recipe), base.storage_offset() + tensors_.offset(recipe));
+  }
+  at::Tensor tensor = tensors_.get(wanted.tensor);
+  return is_borrowed(tensor) ? tensor.clone() : tensor;
+}
+
+void Program::Impl::Call::deliver(std::vector<c10::IValue>& outputs) {
+  const size_t first = outputs.size();
+  for (uint32_t i = 0; i < program_.outputs.size(); ++i) {
+    const OutputRecipe& recipe = program_.outputs[i];
+    switch (recipe.kind) {
+      case Output::Kind::none: outputs.emplace_back(); break;
+      case Output::Kind::integer: outputs.emplace_back(context_->table[recipe.slot]); break;
+      case Output::Kind::boolean: outputs.emplace_back(context_->table[recipe.slot] != 0); break;
+      default:
+        if (recipe.same_as != i) outputs.push_back(c10::IValue(outputs[first + recipe.same_as]));
+        else outputs.emplace_back(output(recipe));
+    }
+  }
+}
+
+Program::Outcome Program::Impl::Call::run(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs,
+                                          std::span<const at::Tensor> offers) {
+  std::optional<c10::InferenceMode> mode;
+  if (program_.inference) [[unlikely]] mode.emplace(*program_.inference);
+  bind(arguments);
+  tensors_.offer(offers, program_.output_of_buffer);
+  const std::optional<RunResult> result = try_execute();
+  if (!result) return Outcome::refused_clean;
+  bump_versions();
+  switch (result->status) {
+    case RunStatus::check_failed_clean: return Outcome::check_failed_clean;
+    case RunStatus::check_failed_dirty: return Outcome::check_failed_dirty;
+    case RunStatus::gather_failed: raise_gather_failure(std::get<KernelStep>(program_.plan().steps[result->step]).failure);
+    case RunStatus::done: break;
+  }
+  deliver(outputs);
+  return Outcome::done;
+}
+
+Program::Program(std::shared_ptr<const Compiled> compiled, Recording&& recording)
+    : Program(std::move(compiled), std::move(recording),
+              {default_options().pack_weights, static_cast<int>(default_options().threads),
+               static_cast<uint32_t>(default_options().drop_guard), default_options().hot_launches}) {}
+Program::Program(std::shared_ptr<const Compiled> compiled, Recording&& recording, ProgramOptions options)
+    : impl_([&] {
+        const FloatModeGuard plain(kPlainFloatMode);  // of the constants that kernels are given
+        return std::make_unique<Impl>(std::move(compiled), std::move(recording), options);
+      }()) {}
+Program::~Program() = default;
+Program::Program(Program&&) noexcept = default;
+Program& Program::operator=(Program&&) noexcept = default;
+
+bool Program::fits(std::span<const Argument> arguments) const { return impl_->entry.fits(arguments); }
+void Program::compile_guards() const {
+  const GuardCompiler compiler = impl_->compiled->guards;
+  if (compiler == nullptr) return;
+  try {
+    if (impl_->entry.compile(compiler)) count(Stat::guards_compiled);
+  } catch (const InternalError&) {
+    count(Reason::guards_interpreted);  // slower, and as right as before
+  }
+}
+Miss Program::explain_miss(std::span<const Argument> arguments) const { return impl_->entry.explain(arguments); }
+const std::shared_ptr<const Compiled>& Program::compiled() const { return impl_->compiled; }
+std::span<const at::Tensor> Program::captured() const { return impl_->entry.captured(); }
+const std::vector<c10::IValue>& Program::host_objects() const { return impl_->host_objects; }
+std::optional<bool> Program::inference() const { return impl_->inference; }
+
+Program::Memory Program::measure(std::span<const Argument> arguments) const {
+  std::vector<int64_t> symbols(impl_->executable.shapes().symbol_count());
+  impl_->entry.bind(arguments, symbols);
+  const Executable::Memory found = impl_->executable.measure(symbols);
+  Memory memory{0, found.arena_bytes, found.complete};
+  for (const uint32_t index : impl_->output_buffers) {
+    if (index == kNone) continue;
+    const TensorRecipe& recipe = impl_->tensors[index];
+    if (recipe.level == 0) memory.output_bytes += output_bytes(recipe, found.table);
+    else memory.complete = false;
+  }
+  return memory;
+}
+
+Program::Outcome Program::run(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs,
+                              std::span<const at::Tensor> offers) const {
+  struct Lease {  // gives the context back, emptied, however the call ends
+    const Impl& impl;
+    std::unique_ptr<Impl::Call> call;
+    ~Lease() {
+      call->end();
+      impl.pool.give(std::move(call));
+    }
+  } lease{*impl_, impl_->pool.take([&] { return std::make_unique<Impl::Call>(*impl_); })};
+  return lease.call->run(arguments, outputs, offers);
+}
+
+std::vector<std::string> Program::relations() const {
+  std::vector<std::string> lines;
+  for (const Relation& relation : impl_->entry.relations()) lines.push_back(to_string(impl_->plan().trace, relation));
+  return lines;
+}
+
+std::string Program::describe_calls() const {
+  std::string text;
+  for (const CallRecipe& call : impl_->calls) text += describe(call) + "\n";
+  return text;
+}
+
+}  // namespace escapement

@@ -1,0 +1,112 @@
+// The lowerings that lower_table.cpp lists, one per family of ops; see lower.h for what a lowering does.
+#pragma once
+
+#include "torch/record/lower.h"
+
+namespace escapement {
+
+struct SliceBounds {
+  Dim start, end, length, step;  // normalised: 0 <= start <= end <= size
+};
+SliceBounds slice_bounds(OpCall& call, Dim size);                      // of the arguments start, end, step; guarded
+Dim normal_index(OpCall& call, std::string_view name, Dim size);       // a negative one counts from the end; guarded
+
+// Where eager makes a view of the argument at some sizes and a copy at others, and the host may notice (Tape::host_looks), or an earlier
+// recording found that it is seen (choices.h): what was decided is guarded.
+inline constexpr const char* kSharing = "a view or a copy";
+bool guard_one(OpCall& call, Dim size);                  // is it 1?
+bool guard_elements(OpCall& call, ValueId v);            // has the argument none?
+void guard_layout(OpCall& call, ValueId v);              // as it was seen
+bool decide_copy(OpCall& call, ValueId v, Dim copies);   // does eager copy `v`? As it did now
+// That eager copied, of a trace that copies at all sizes. Throws InternalError if `copies` says otherwise than eager.
+void note_choice(OpCall& call, Choice choice);
+
+bool lower_add(OpCall& call);
+bool lower_addc(OpCall& call);
+bool lower_alias(OpCall& call);
+bool lower_detach(OpCall& call);
+bool lower_amax(OpCall& call);
+bool lower_any(OpCall& call);
+bool lower_arange(OpCall& call);
+bool lower_argmax(OpCall& call);
+bool lower_as_strided(OpCall& call);
+bool lower_assert(OpCall& call);
+bool lower_attention(OpCall& call);
+bool lower_batch_norm(OpCall& call);
+bool lower_cat(OpCall& call);
+bool lower_chunk(OpCall& call);
+bool lower_clamp(OpCall& call);
+bool lower_clamp_side(OpCall& call);
+bool lower_clone(OpCall& call);
+bool lower_compare(OpCall& call);
+bool lower_contiguous(OpCall& call);
+bool lower_contract(OpCall& call);
+bool lower_copy(OpCall& call);
+bool lower_diagonal(OpCall& call);
+bool lower_div(OpCall& call);
+bool lower_dropout(OpCall& call);
+bool lower_elu(OpCall& call);
+bool lower_embedding(OpCall& call);
+bool lower_expand(OpCall& call);
+bool lower_expand_as(OpCall& call);
+bool lower_fill(OpCall& call);
+bool lower_flatten(OpCall& call);
+bool lower_full(OpCall& call);
+bool lower_gather(OpCall& call);
+bool lower_gelu(OpCall& call);
+bool lower_gelu_backward(OpCall& call);
+bool lower_glu(OpCall& call);
+bool lower_group_norm(OpCall& call);
+bool lower_hardtanh(OpCall& call);
+bool lower_index(OpCall& call);
+bool lower_index_select(OpCall& call);
+bool lower_layer_norm(OpCall& call);
+bool lower_leaky_relu(OpCall& call);
+bool lower_lerp(OpCall& call);
+bool lower_linear(OpCall& call);
+bool lower_logsumexp(OpCall& call);
+bool lower_masked_fill(OpCall& call);
+bool lower_max(OpCall& call);
+bool lower_mean(OpCall& call);
+bool lower_movedim(OpCall& call);
+bool lower_mul(OpCall& call);
+bool lower_narrow(OpCall& call);
+bool lower_native_batch_norm(OpCall& call);
+bool lower_native_layer_norm(OpCall& call);
+bool lower_norm(OpCall& call);
+bool lower_pad(OpCall& call);
+bool lower_permute(OpCall& call);
+bool lower_pow(OpCall& call);
+bool lower_log_sigmoid(OpCall& call);
+bool lower_reshape(OpCall& call);
+bool lower_reshape_as(OpCall& call);
+bool lower_rms_norm(OpCall& call);
+bool lower_round(OpCall& call);
+bool lower_rsub(OpCall& call);
+bool lower_select(OpCall& call);
+bool lower_select_backward(OpCall& call);
+bool lower_slice(OpCall& call);
+bool lower_slice_backward(OpCall& call);
+bool lower_softmax(OpCall& call);
+bool lower_softmax_backward(OpCall& call);
+bool lower_softplus(OpCall& call);
+bool lower_split(OpCall& call);
+bool lower_squeeze(OpCall& call);
+bool lower_stack(OpCall& call);
+bool lower_sum(OpCall& call);
+bool lower_t(OpCall& call);
+bool lower_threshold(OpCall& call);
+bool lower_threshold_backward(OpCall& call);
+bool lower_to(OpCall& call);
+bool lower_transpose(OpCall& call);
+bool lower_tril(OpCall& call);
+bool lower_unbind(OpCall& call);
+bool lower_unflatten(OpCall& call);
+bool lower_unsqueeze(OpCall& call);
+bool lower_var(OpCall& call);
+bool lower_var_mean(OpCall& call);
+bool lower_view(OpCall& call);
+bool lower_view_as(OpCall& call);
+bool lower_where(OpCall& call);
+
+}  // namespace escapement

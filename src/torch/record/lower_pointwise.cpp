@@ -1,0 +1,465 @@
+// Pointwise ops. The result dtype is ATen's own; what a lowering decides is the dtype in which the op computes: torch's promotion
+// of its arguments, where a number or a 0-d tensor does not widen a tensor of its category. ATen first converts its operands to that
+// dtype, which rounds numbers, 0-d tensors of wider types and integers that meet a half-precision tensor; but a
+// second factor, divisor or weight of a single element it takes as it was, in f32 (takes_one_as_it_is).
+#include <ATen/native/TypeProperties.h>
+
+#include <algorithm>
+
+#include "torch/record/lower_families.h"
+#include "trace/op_rules.h"
+
+namespace escapement {
+
+namespace {
+
+struct Operand {
+  ValueId value;                       // a tensor
+  std::optional<c10::Scalar> scalar;   // or a number
+};
+
+// Collects operands and torch's common dtype of them.
+class Operands {
+ public:
+  explicit Operands(OpCall& call) : call_(call) {}
+
+  bool add(std::string_view name) {
+    if (auto s = call_.scalar_arg(name)) {
+      const int i = call_.find(name);
+      if (call_.args[i].isTensor()) {
+        state_ = at::native::update_result_type_state(call_.args[i].toTensor(), state_);
+      } else {
+        state_ = at::native::update_result_type_state(plain(*s), state_);
+      }
+      list_.push_back({{}, std::move(s)});
+      return true;
+    }
+    const ValueId v = call_.value(name);
+    if (!v) return false;
+    state_ = at::native::update_result_type_state(call_.real(name), state_);
+    list_.push_back({v, {}});
+    return true;
+  }
+
+  // `other` where one of them has a dtype without kernels of ours, whatever they have in common.
+  DType common() const {
+    const auto is_foreign = [&](const Operand& o) { return o.value && call_.type(o.value).dtype == DType::other; };
+    return std::any_of(list_.begin(), list_.end(), is_foreign) ? DType::other : dtype_of(at::native::result_type(state_));
+  }
+  bool any_tensor() const {
+    return std::any_of(list_.begin(), list_.end(), [](const Operand& o) { return static_cast<bool>(o.value); });
+  }
+  std::vector<Operand>& list() { return list_; }
+  // All computed in the dtype of the result, for operators whose number is no operand of ours any more.
+  void in_result_type() {
+    const DType result = call_.result_type();
+    for (Operand& o : list_)
+      if (o.value && call_.type(o.value).dtype != result) o.value = call_.build.cast(o.value, result);
+    state_ = at::native::update_result_type_state(call_.reals[0], {});
+  }
+
+ private:
+  static c10::Scalar plain(const c10::Scalar& s) {
+    if (s.isSymInt()) return int64_t{0};
+    if (s.isSymFloat()) return 0.0;
+    if (s.isSymBool()) return false;
+    return s;
+  }
+
+  OpCall& call_;
+  std::vector<Operand> list_;
+  at::native::ResultTypeState state_;
+};
+
+bool computes_on_integers(Op op) {
+  switch (op) {
+    case Op::add: case Op::sub: case Op::mul: case Op::neg: case Op::abs: case Op::square: case Op::sign: case Op::relu:
+    case Op::maximum: case Op::minimum: case Op::clamp_min: case Op::clamp_max: case Op::bitwise_and: case Op::bitwise_or:
+    case Op::bitwise_xor: case Op::bitwise_not: case Op::addcmul:
+      return true;
+    default: return false;
+  }
+}
+
+bool computes_on_anything(Op op) {
+  switch (op) {
+    case Op::eq: case Op::ne: case Op::lt: case Op::le: case Op::gt: case Op::ge: case Op::logical_and: case Op::logical_or:
+    case Op::logical_xor: case Op::logical_not: case Op::where: case Op::copy: case Op::cast: case Op::isnan: case Op::isinf:
+    case Op::isfinite:
+      return true;
+    default: return false;
+  }
+}
+
+bool computes_on_bool(Op op) {
+  return op == Op::bitwise_and || op == Op::bitwise_or || op == Op::bitwise_xor || op == Op::bitwise_not;
+}
+
+// The same function under the name that is defined on bools.
+Op on_bools(Op op) {
+  switch (op) {
+    case Op::add: case Op::maximum: return Op::bitwise_or;
+    case Op::mul: case Op::minimum: return Op::bitwise_and;
+    case Op::sign: return Op::copy;
+    default: return op;
+  }
+}
+
+bool supported(Op op, DType common, DType result) {
+  if (common == DType::other || result == DType::other) return false;
+  if (is_float(common) || computes_on_anything(op)) return true;
+  if (info(op).rule == TypeRule::promote_float) return is_float(result);
+  return common == DType::b8 ? computes_on_bool(op) : computes_on_integers(op);
+}
+
+// The dtype that the row's rule gives; attrs.dtype says it only where ATen's differs.
+DType rule_type(const OpCall& call, Op op, const std::vector<ValueId>& values) {
+  std::vector<const TensorType*> types;
+  for (const ValueId v : values) types.push_back(&call.type(v));
+  const DType promoted = promoted_type(types, {});
+  switch (info(op).rule) {
+    case TypeRule::same: return call.type(values[0]).dtype;
+    case TypeRule::promote: return promoted;
+    case TypeRule::promote_float: return is_float(promoted) ? promoted : DType::f32;
+    case TypeRule::boolean: return DType::b8;
+    default: return DType::other;
+  }
+}
+
+Number real_number(double value) {
+  Number n;
+  n.kind = Number::Kind::real;
+  n.real = value;
+  return n;
+}
+
+Number integer_number(int64_t value) {
+  Number n;
+  n.kind = Number::Kind::integer;
+  n.integer = value;
+  return n;
+}
+
+// Whether ATen's kernel reads an operand of one element from before the conversion.
+bool takes_one_as_it_is(Op op, size_t position) {
+  return op == Op::lerp ? position == 2 : (op == Op::mul || op == Op::div) && position == 1;
+}
+
+// An operand of some elements is rounded, one that happens to have a single element is not: decided in each call.
+ValueId rounded_unless_one(OpCall& call, ValueId v, DType rounded, DType wide) {
+  const ValueId as_rounded = call.build.cast(call.build.cast(v, rounded), wide), as_it_is = call.build.cast(v, wide);
+  Number count;
+  count.kind = Number::Kind::dim;
+  count.dim = call.table().product(call.type(v).sizes);
+  if (const auto known = call.table().as_constant(count.dim)) return *known == 1 ? as_it_is : as_rounded;
+  const ValueId one = call.build.pointwise(Op::eq, std::vector<ValueId>{call.tape.scalar(count, DType::i64), call.tape.scalar(integer_number(1), DType::i64)});
+  return call.build.pointwise(Op::where, std::vector<ValueId>{one, as_it_is, as_rounded});
+}
+
+// One operand in the dtype the op computes in. `common`: torch's promotion of all; half types compute in f32.
+ValueId in_common(OpCall& call, const Operand& o, DType common, DType compute, bool as_it_is) {
+  const bool rounds = is_half(common) && compute == compute_type(common);
+  if (o.scalar) return call.scalar(*o.scalar, is_float(common) && !as_it_is ? common : compute);
+  const TensorType& type = call.type(o.value);
+  const DType own = type.dtype;
+  if (rounds && own != common && size_of(own) > 1) {   // bytes are exact in every type
+    if (!as_it_is) return call.build.cast(o.value, common);
+    return type.rank() == 0 ? call.build.cast(o.value, compute) : rounded_unless_one(call, o.value, common, compute);
+  }
+  const bool fits = compute_type(promote(own, common)) == compute_type(common) && (compute == compute_type(common) || own == compute);
+  return fits ? o.value : call.build.cast(o.value, compute);
+}
+
+// Numbers become 0-d constants of the dtype the op computes in; a tensor that would promote the computation beyond it is cast.
+std::vector<ValueId> in_common(OpCall& call, Op op, const std::vector<Operand>& operands, DType common) {
+  DType compute = compute_type(common);
+  if (info(op).rule == TypeRule::promote_float && !is_float(common)) compute = compute_type(call.result_type());
+  std::vector<ValueId> values;
+  for (const Operand& o : operands) values.push_back(in_common(call, o, common, compute, takes_one_as_it_is(op, values.size())));
+  // All operands narrower than the common dtype (an i32 tensor with a float number): the number's constant widens them.
+  return values;
+}
+
+// A library's result may be laid out as it likes: then ATen decides at run time what follows from that. (The order of an input's
+// strides is guarded, so there the layout seen holds.)
+bool layout_is_open(OpCall& call, const std::vector<ValueId>& values) {
+  const DimTable& dims = call.table();
+  const auto is_born = [&](Dim stride) {
+    const auto symbol = dims.as_symbol(stride);
+    return symbol && dims.info(*symbol).kind == SymbolKind::born;
+  };
+  const auto open = [&](ValueId v) {
+    const std::vector<Dim>& strides = call.type(v).strides;
+    return strides.size() > 1 && std::any_of(strides.begin(), strides.end(), is_born);
+  };
+  if (std::none_of(values.begin(), values.end(), open)) return false;
+  std::vector<Dim> sizes;
+  for (const ValueId v : values) sizes = call.build.broadcast(sizes, call.type(v).sizes, call.plan.target.c_str());
+  return call.build.result_strides(values, sizes).empty();
+}
+
+// What is computed is of the operands' type, and only then converted to that of `out`: rounded twice, wrapped first.
+bool converts_for_out(const OpCall& call, Op op, DType common) {
+  if (call.plan.form != OpPlan::Form::out) return false;
+  const TypeRule rule = info(op).rule;
+  const bool made_float = rule == TypeRule::promote_float && !is_float(common);
+  const DType computed = made_float ? dtype_of(c10::get_default_dtype_as_scalartype()) : rule == TypeRule::boolean ? DType::b8 : common;
+  return computed != call.result_type();
+}
+
+bool emit(OpCall& call, Op op, Operands& operands, Attrs attrs = {}) {
+  const DType common = operands.common(), result = call.result_type();
+  if (common == DType::b8) op = on_bools(op);
+  if (!supported(op, common, result) || converts_for_out(call, op, common)) return call.decline(Reason::call_dtype);
+  if (!operands.any_tensor()) return call.decline(Reason::call_attribute);
+  const std::vector<ValueId> values = in_common(call, op, operands.list(), common);
+  if (layout_is_open(call, values)) return call.decline(Reason::call_layout);
+  if (rule_type(call, op, values) != result) attrs.dtype = result;
+  return call.done(call.build.pointwise(op, values, std::move(attrs)));
+}
+
+// The alpha of add and sub as attrs.value2, which multiplies with one rounding, as ATen does. False if it is no plain number, or the
+// type one of the two for which ATen rounds more often.
+bool take_alpha(const OpCall& call, Attrs& attrs) {
+  if (!call.given("alpha")) return true;
+  const c10::Scalar alpha = call.arg("alpha").toScalar();
+  if (alpha.isSymbolic() || alpha.isComplex()) return false;
+  if (alpha.equal(1)) return true;
+  const DType result = call.result_type();
+  if (is_half(result) || result == DType::b8) return false;
+  attrs.value2 = alpha.isFloatingPoint() ? real_number(alpha.toDouble()) : integer_number(alpha.toLong());
+  return true;
+}
+
+// The row's operands are the first arguments of the schema.
+bool lower_with(OpCall& call, Op op, Attrs attrs) {
+  Operands operands(call);
+  const auto& formals = call.plan.schema->arguments();
+  int wanted = info(op).arity;
+  for (size_t i = 0; i < formals.size() && wanted > 0; ++i, --wanted)
+    if (!operands.add(formals[i].name())) return call.decline(Reason::call_attribute);
+  return wanted == 0 && emit(call, op, operands, std::move(attrs));
+}
+
+}  // namespace
+
+bool lower_pointwise(OpCall& call, Op op) {
+  return lower_with(call, op, {});
+}
+
+bool lower_add(OpCall& call) {
+  Attrs attrs;
+  if (!take_alpha(call, attrs)) return call.decline(Reason::call_attribute);
+  return lower_with(call, call.plan.base == "add" ? Op::add : Op::sub, std::move(attrs));
+}
+
+bool lower_rsub(OpCall& call) {
+  Operands operands(call);
+  Attrs attrs;
+  const bool ok = take_alpha(call, attrs) && operands.add("other") && operands.add("self");
+  return ok ? emit(call, Op::sub, operands, std::move(attrs)) : call.decline(Reason::call_attribute);
+}
+
+bool lower_mul(OpCall& call) { return lower_pointwise(call, Op::mul); }
+
+bool lower_div(OpCall& call) {
+  if (call.given("rounding_mode")) return call.decline(Reason::call_attribute);
+  return lower_pointwise(call, Op::div);
+}
+
+bool lower_compare(OpCall& call) { return lower_pointwise(call, *op_from_name(call.plan.base)); }
+
+namespace {
+
+// An exponent that differs between calls goes the way that eager takes for what it turns out to be.
+bool lower_pow_varying(OpCall& call, const c10::Scalar& exponent) {
+  const DType result = call.result_type(), wide = compute_type(result);
+  if (result != wide && !call.must_fit(exponent, result)) return call.decline(Reason::call_attribute);
+  const ValueId own = call.value("self"), x = call.build.cast(own, wide), p = call.scalar(exponent, result);
+  const auto apply = [&](Op op, std::vector<ValueId> operands) { return call.build.pointwise(op, operands); };
+  const ValueId square = apply(Op::mul, {x, x});
+  const std::pair<double, ValueId> ways[] = {{0.5, apply(Op::sqrt, {x})}, {-0.5, apply(Op::rsqrt, {x})}, {2, square},
+                                             {3, apply(Op::mul, {square, x})}, {-1, apply(Op::reciprocal, {x})},
+                                             {-2, apply(Op::reciprocal, {square})}};
+  ValueId found = apply(Op::pow, {x, p});
+  for (const auto& [value, way] : ways) found = apply(Op::where, {apply(Op::eq, {p, call.constant(value, result)}), way, found});
+  if (layout_is_open(call, {own})) return call.decline(Reason::call_layout);
+  Attrs attrs;
+  attrs.dtype = result;
+  return call.done(call.build.pointwise(Op::cast, std::vector<ValueId>{found}, std::move(attrs)));
+}
+
+}  // namespace
+
+// Where ATen makes a contiguous result, whatever the operand, which a pointwise op of ours does of a contiguous operand only.
+namespace {
+
+bool is_laid_out_like(const OpCall& call, std::string_view operand) {
+  const ValueId v = call.value(operand);
+  return v && call.build.is_contiguous(call.type(v));
+}
+
+}  // namespace
+
+// ATen computes the common exponents by other means than pow(), and so do we: the same bits.
+bool lower_pow(OpCall& call) {
+  const auto exponent = call.scalar_arg("exponent");
+  Operands base(call);
+  if (!is_float(call.result_type())) return call.decline(Reason::call_dtype);
+  const bool known = exponent && !exponent->isSymbolic();
+  if (exponent && call.result_type() == DType::f32 && !call.exponent_must_hold(*exponent)) return call.decline(Reason::call_attribute);
+  if (exponent && !known && call.value("self")) return lower_pow_varying(call, *exponent);
+  if (known && call.value("self") && base.add("self")) {
+    base.in_result_type();
+    const double e = exponent->toDouble();
+    if (e == 0.5) return emit(call, Op::sqrt, base);
+    if (e == -0.5) return emit(call, Op::rsqrt, base);
+    if (e == -1) return emit(call, Op::reciprocal, base);
+    if (e == 2) return emit(call, Op::square, base);
+    if (e == 3) {
+      const ValueId x = base.list()[0].value;
+      const ValueId square = call.build.pointwise(Op::mul, std::vector<ValueId>{x, x});
+      return call.done(call.build.pointwise(Op::mul, std::vector<ValueId>{square, x}));
+    }
+  }
+  if (call.scalar_arg("self") && !is_laid_out_like(call, "exponent")) return call.decline(Reason::call_layout);
+  return lower_pointwise(call, Op::pow);
+}
+
+bool lower_log_sigmoid(OpCall& call) {
+  return is_laid_out_like(call, "self") ? lower_pointwise(call, Op::log_sigmoid) : call.decline(Reason::call_layout);
+}
+
+bool lower_clamp_side(OpCall& call) {
+  const bool low = call.plan.base == "clamp_min";
+  Operands operands(call);
+  if (!operands.add("self") || !operands.add(low ? "min" : "max")) return call.decline(Reason::call_attribute);
+  const auto s = operands.list()[1].scalar;
+  if (s && !call.must_fit(*s, operands.common())) return call.decline(Reason::call_attribute);
+  return emit(call, low ? Op::clamp_min : Op::clamp_max, operands);
+}
+
+bool lower_clamp(OpCall& call) {
+  Operands operands(call);
+  if (!operands.add("self")) return false;
+  const bool low = call.given("min"), high = call.given("max");
+  if ((low && !operands.add("min")) || (high && !operands.add("max"))) return call.decline(Reason::call_attribute);
+  const DType common = operands.common();
+  const bool here = supported(Op::clamp_min, common, call.result_type()) && !converts_for_out(call, Op::clamp_min, common);
+  if (!here) return call.decline(Reason::call_dtype);
+  std::vector<ValueId> values = in_common(call, Op::clamp_min, operands.list(), common);
+  ValueId v = values[0];
+  const auto side = [&](Op op, ValueId bound, bool last) {
+    Attrs attrs;
+    const std::vector<ValueId> pair{v, bound};
+    if (last && rule_type(call, op, pair) != call.result_type()) attrs.dtype = call.result_type();
+    v = call.build.pointwise(op, pair, std::move(attrs));
+  };
+  for (const Operand& o : operands.list())
+    if (o.scalar && !call.must_fit(*o.scalar, common)) return call.decline(Reason::call_attribute);
+  if (low) side(Op::clamp_min, values[1], !high);
+  if (high) side(Op::clamp_max, values.back(), true);
+  return call.done(v);
+}
+
+bool lower_where(OpCall& call) {
+  if (!call.given("self") || call.type(call.value("condition")).dtype != DType::b8) return call.decline(Reason::call_attribute);
+  Operands sides(call);
+  if (!sides.add("self") || !sides.add("other")) return call.decline(Reason::call_attribute);
+  const DType common = sides.common(), result = call.result_type();
+  if (common == DType::other || result != common) return call.decline(Reason::call_dtype);
+  // A selected value is not computed with: the sides are cast to the result's dtype itself.
+  std::vector<ValueId> values{call.value("condition")};
+  for (Operand& o : sides.list()) {
+    if (o.scalar && !is_half(result) && !call.must_fit(*o.scalar, result)) return call.decline(Reason::call_attribute);
+    values.push_back(o.scalar ? call.scalar(*o.scalar, result) : call.build.cast(o.value, result));
+  }
+  return call.done(call.build.pointwise(Op::where, values));
+}
+
+bool lower_masked_fill(OpCall& call) {
+  const ValueId x = call.value("self"), mask = call.value("mask");
+  const DType dtype = call.result_type();
+  if (!x || !mask || dtype == DType::other || call.type(mask).dtype != DType::b8) return call.decline(Reason::call_dtype);
+  ValueId value = call.value("value");
+  if (const auto s = call.scalar_arg("value")) {
+    if (!call.must_fit(*s, dtype)) return call.decline(Reason::call_attribute);
+    value = call.scalar(*s, dtype);
+  } else if (call.type(value).dtype == DType::other) {
+    return call.decline(Reason::call_dtype);
+  } else {
+    value = call.build.cast(value, dtype);
+  }
+  return call.done(call.build.composite(Op::masked_fill, std::vector<ValueId>{x, mask, value}, {}));
+}
+
+bool lower_gelu(OpCall& call) { return lower_pointwise(call, call.text("approximate") == "tanh" ? Op::gelu_tanh : Op::gelu); }
+
+bool lower_gelu_backward(OpCall& call) {
+  Operands operands(call);
+  if (!operands.add("grad_output") || !operands.add("self")) return false;
+  return emit(call, call.text("approximate") == "tanh" ? Op::gelu_tanh_backward : Op::gelu_backward, operands);
+}
+
+namespace {
+
+bool with_numbers(OpCall& call, Op op, std::optional<double> value, std::optional<double> value2 = {}) {
+  Operands operands(call);
+  if (!operands.add("self")) return false;
+  Attrs attrs;
+  if (value) attrs.value = real_number(*value);
+  if (value2) attrs.value2 = real_number(*value2);
+  return emit(call, op, operands, std::move(attrs));
+}
+
+}  // namespace
+
+bool lower_leaky_relu(OpCall& call) { return with_numbers(call, Op::leaky_relu, call.number("negative_slope", 0.01)); }
+
+bool lower_threshold(OpCall& call) {
+  return with_numbers(call, Op::threshold, call.number("threshold"), call.number("value"));
+}
+
+bool lower_hardtanh(OpCall& call) {
+  return with_numbers(call, Op::hardtanh, call.number("min_val", -1), call.number("max_val", 1));
+}
+
+bool lower_threshold_backward(OpCall& call) {
+  Operands operands(call);
+  if (!operands.add("grad_output") || !operands.add("self")) return false;
+  Attrs attrs;
+  attrs.value = real_number(call.number("threshold"));
+  return emit(call, Op::threshold_backward, operands, std::move(attrs));
+}
+
+bool lower_elu(OpCall& call) {
+  // The row knows alpha; ATen's other two factors are 1 in elu itself.
+  if (call.number("scale", 1) != 1 || call.number("input_scale", 1) != 1) return call.decline(Reason::call_attribute);
+  return with_numbers(call, Op::elu, call.number("alpha", 1));
+}
+
+bool lower_softplus(OpCall& call) { return with_numbers(call, Op::softplus, call.number("beta", 1), call.number("threshold", 20)); }
+
+bool lower_round(OpCall& call) {
+  if (call.integer("decimals") != 0) return call.decline(Reason::call_attribute);
+  return lower_pointwise(call, Op::round);
+}
+
+bool lower_addc(OpCall& call) {
+  Operands operands(call);
+  if (!operands.add("self") || !operands.add("tensor1") || !operands.add("tensor2")) return call.decline(Reason::call_attribute);
+  if (!is_float(call.result_type())) return call.decline(Reason::call_dtype);
+  Attrs attrs;
+  attrs.value = real_number(call.number("value", 1));
+  return emit(call, call.plan.base == "addcmul" ? Op::addcmul : Op::addcdiv, operands, std::move(attrs));
+}
+
+bool lower_lerp(OpCall& call) {
+  Operands operands(call);
+  if (!operands.add("self") || !operands.add("end") || !operands.add("weight")) return call.decline(Reason::call_attribute);
+  const auto s = operands.list()[2].scalar;
+  if (s && !call.must_fit(*s, compute_type(operands.common()))) return call.decline(Reason::call_attribute);
+  return emit(call, Op::lerp, operands);
+}
+
+}  // namespace escapement

@@ -1,0 +1,259 @@
+// Result sizes of ops that stay library calls. A rule saves born symbols, and with them run-time guards; whether it agrees with
+// the real result is checked at every recording (lower_call.cpp).
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include "torch/record/lower.h"
+
+namespace escapement {
+
+namespace {
+
+using Sizes = std::vector<std::vector<Dim>>;
+
+const std::vector<Dim>& sizes_of(const OpCall& call, int position) { return call.type(call.value_at(position)).sizes; }
+
+// Every result has the sizes of the first tensor argument.
+Sizes as_first(OpCall& call) {
+  for (const ValueId v : call.values)
+    if (v) return Sizes(call.reals.size(), call.type(v).sizes);
+  return {};
+}
+
+// As many rows as there are elements that are not 0, one column for each axis.
+Sizes found_elements(OpCall& call) {
+  const ValueId x = call.value_at(0);
+  return x ? Sizes{{Dim(), call.table().constant(call.rank(x))}} : Sizes{};
+}
+
+// ... of the argument after the gradient: x.
+Sizes as_second(OpCall& call) {
+  int seen = 0;
+  for (const ValueId v : call.values)
+    if (v && ++seen == 2) return Sizes(call.reals.size(), call.type(v).sizes);
+  return {};
+}
+
+Sizes as_size_argument(OpCall& call) {
+  if (call.find("size") >= 0) return {call.lengths("size")};
+  return {};
+}
+
+Sizes as_input_sizes(OpCall& call) { return {call.dims("input_sizes")}; }
+
+Sizes as_self_or_size(OpCall& call) {
+  if (call.find("size") >= 0 && call.given("size")) return {call.lengths("size")};
+  return as_first(call);
+}
+
+Sizes topk(OpCall& call) {
+  const ValueId v = call.value("self");
+  const auto axis = axis_in(call.integer("dim", -1), call.rank(v));
+  if (!axis || call.rank(v) == 0) return {};
+  std::vector<Dim> sizes = call.type(v).sizes;
+  sizes[*axis] = call.dim("k");
+  return {sizes, sizes};
+}
+
+Sizes random_range(OpCall& call) {
+  if (call.find("n") >= 0) return {{call.dim("n")}};
+  return {};
+}
+
+int64_t at_or_last(const std::vector<int64_t>& v, size_t i, int64_t otherwise) {
+  return v.empty() ? otherwise : v[std::min(i, v.size() - 1)];
+}
+
+// (size + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1, rounded down
+Dim window_count(DimTable& dims, Dim size, Dim kernel, int64_t stride, int64_t padding, int64_t dilation) {
+  const Dim width = dims.add(dims.mul(dims.sub(kernel, dims.constant(1)), dims.constant(dilation)), dims.constant(1));
+  const Dim reach = dims.sub(dims.add(size, dims.constant(2 * padding)), width);
+  return dims.add(dims.floordiv(reach, dims.constant(stride)), dims.constant(1));
+}
+
+Sizes convolution(OpCall& call) {
+  const ValueId x = call.value("input"), w = call.value("weight");
+  if (call.flag("transposed") || (call.given("padding") && call.arg("padding").isString())) return {};
+  if (call.varies("stride") || call.varies("padding") || call.varies("dilation")) return {};  // sizes are read from ATen's result
+  const std::vector<Dim>&in = call.type(x).sizes, &kernel = call.type(w).sizes;
+  const size_t spatial = kernel.size() - 2;
+  const bool batched = in.size() == kernel.size();
+  const std::vector<int64_t> stride = call.integers("stride"), padding = call.integers("padding"), dilation = call.integers("dilation");
+  std::vector<Dim> out;
+  if (batched) out.push_back(in[0]);
+  out.push_back(kernel[0]);
+  for (size_t i = 0; i < spatial; ++i)
+    out.push_back(window_count(call.table(), in[in.size() - spatial + i], kernel[2 + i], at_or_last(stride, i, 1),
+                               at_or_last(padding, i, 0), at_or_last(dilation, i, 1)));
+  return {out};
+}
+
+Sizes pooling(OpCall& call) {
+  const std::vector<Dim>& in = sizes_of(call, 0);
+  const std::vector<int64_t> kernel = call.integers("kernel_size"), padding = call.integers("padding"), dilation = call.integers("dilation");
+  std::vector<int64_t> stride = call.integers("stride");
+  if (stride.empty()) stride = kernel;
+  if (call.flag("ceil_mode")) return {};
+  const size_t spatial = call.plan.base.find("1d") != std::string::npos ? 1 : call.plan.base.find("2d") != std::string::npos ? 2 : 3;
+  std::vector<Dim> out(in.begin(), in.end() - static_cast<std::ptrdiff_t>(spatial));
+  for (size_t i = 0; i < spatial; ++i)
+    out.push_back(window_count(call.table(), in[in.size() - spatial + i], call.table().constant(at_or_last(kernel, i, 1)),
+                               at_or_last(stride, i, 1), at_or_last(padding, i, 0), at_or_last(dilation, i, 1)));
+  return Sizes(call.reals.size(), out);
+}
+
+Sizes adaptive_pooling(OpCall& call) {
+  const std::vector<Dim>& in = sizes_of(call, 0);
+  const std::vector<Dim> target = call.dims("output_size");
+  std::vector<Dim> out(in.begin(), in.end() - static_cast<std::ptrdiff_t>(target.size()));
+  out.insert(out.end(), target.begin(), target.end());
+  return Sizes(call.reals.size(), out);
+}
+
+// Scaled by whole numbers only: others are rounded in floating point.
+Sizes scaled(OpCall& call, const std::vector<Dim>& in) {
+  if (call.find("scale_factors") < 0 || !call.given("scale_factors")) return {};
+  std::vector<Dim> out{in[0], in[1]};
+  for (const double scale : call.arg("scale_factors").toDoubleVector()) {
+    if (scale != std::floor(scale) || out.size() == in.size()) return {};
+    out.push_back(call.table().mul(in[out.size()], call.table().constant(static_cast<int64_t>(scale))));
+  }
+  return {out};
+}
+
+Sizes upsample(OpCall& call) {
+  const std::vector<Dim>& in = sizes_of(call, 0);
+  if (!call.given("output_size")) return scaled(call, in);
+  const std::vector<Dim> target = call.dims("output_size");
+  std::vector<Dim> out{in[0], in[1]};
+  out.insert(out.end(), target.begin(), target.end());
+  return {out};
+}
+
+Sizes repeat(OpCall& call) {
+  const std::vector<Dim>& in = sizes_of(call, 0);
+  if (call.find("repeats") < 0) return {};
+  const std::vector<Dim> repeats = call.lengths("repeats");
+  if (repeats.size() < in.size()) return {};
+  std::vector<Dim> out = repeats;
+  const size_t added = repeats.size() - in.size();
+  for (size_t i = 0; i < in.size(); ++i) out[added + i] = call.table().mul(repeats[added + i], in[i]);
+  return {out};
+}
+
+// x[i, :, j]: the positions broadcast together; their axes stand where the first was, or in front if they were not adjacent.
+Sizes indexed(OpCall& call) {
+  const std::vector<Dim> in = call.type(call.value("self")).sizes;
+  const std::vector<ValueId> indices = call.list("indices");
+  std::vector<Dim> positions, out;
+  int first = -1, last = -1, count = 0;
+  for (size_t i = 0; i < indices.size(); ++i) {
+    if (!indices[i]) continue;
+    if (!is_integer(call.type(indices[i]).dtype) || call.type(indices[i]).dtype == DType::u8) return {};  // a mask
+    positions = call.build.broadcast(positions, call.type(indices[i]).sizes, "index");
+    if (first < 0) first = static_cast<int>(i);
+    last = static_cast<int>(i);
+    ++count;
+  }
+  if (count == 0) return {};
+  const bool adjacent = last - first + 1 == count;
+  if (!adjacent) out = positions;
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (adjacent && static_cast<int>(i) == first) out.insert(out.end(), positions.begin(), positions.end());
+    if (i >= indices.size() || !indices[i]) out.push_back(in[i]);
+  }
+  return {out};
+}
+
+Sizes one_dropped(OpCall& call) {  // cross-entropy with mean or sum: a 0-d result
+  if (call.reals.empty() || call.reals[0].dim() != 0) return {};
+  return Sizes(call.reals.size(), std::vector<Dim>{});
+}
+
+Sizes embedding_gradient(OpCall& call) {
+  const std::vector<Dim>& grad = sizes_of(call, 0);
+  return {{call.dim("num_weights"), grad.back()}};
+}
+
+Sizes with_weights(OpCall& call) {  // layer_norm backward: x, weight, bias
+  const ValueId x = call.value("input"), w = call.given("weight") ? call.value("weight") : ValueId();
+  Sizes out{call.type(x).sizes};
+  for (size_t i = 1; i < call.reals.size(); ++i) out.push_back(w ? call.type(w).sizes : std::vector<Dim>{});
+  return out;
+}
+
+// Output and log-sum-exp; the other results of the CUDA forms have no rule.
+Sizes attention_forward(OpCall& call) {
+  std::vector<Dim> rows = call.type(call.value("query")).sizes, out = rows;
+  out.back() = call.type(call.value("value")).sizes.back();
+  rows.pop_back();
+  return {out, rows};
+}
+
+Sizes attention_backward(OpCall& call) {
+  Sizes sizes;
+  for (const char* name : {"query", "key", "value"}) sizes.push_back(call.type(call.value(name)).sizes);
+  return sizes;
+}
+
+constexpr ResultLayout fixed = ResultLayout::contiguous, free = ResultLayout::of_operands, own = ResultLayout::own;
+
+constexpr SizeRuleRow kRules[] = {
+    {"nonzero", found_elements, own},
+    // the sizes of the argument
+    {"sort", as_first, free}, {"cumsum", as_first, free}, {"cumprod", as_first, free}, {"flip", as_first, free},
+    {"roll", as_first, free}, {"dropout", as_first, free}, {"native_dropout", as_first, free}, {"bernoulli", as_first, free},
+    {"argsort", as_first, free}, {"cummax", as_first, free}, {"cummin", as_first, free}, {"logcumsumexp", as_first, free},
+    {"scatter", as_first, free}, {"scatter_add", as_first, free}, {"scatter_reduce", as_first, free}, {"index_put", as_first, free},
+    {"index_add", as_first, free}, {"index_copy", as_first, free}, {"index_fill", as_first, free}, {"masked_scatter", as_first, free},
+    {"clone", as_first, free}, {"contiguous", as_first, fixed}, {"to", as_first, free}, {"_to_copy", as_first, free},
+    {"tril", as_first, free}, {"triu", as_first, free}, {"alpha_dropout", as_first, free},
+    {"instance_norm", as_first, fixed}, {"batch_norm", as_first, fixed}, {"group_norm", as_first, fixed}, {"rms_norm", as_first, fixed},
+    {"softmax", as_first, free}, {"log_softmax", as_first, free}, {"layer_norm", as_first, fixed},
+    {"add", nullptr, free},
+    // the sizes of an argument named size, or of the model
+    {"rand", as_self_or_size, fixed}, {"randn", as_self_or_size, fixed}, {"randint", as_self_or_size, fixed}, {"normal", as_self_or_size, fixed},
+    {"rand_like", as_first, free}, {"randn_like", as_first, free}, {"randint_like", as_first, free}, {"empty", as_self_or_size, fixed},
+    {"empty_like", as_first, free}, {"new_empty", as_size_argument, fixed}, {"new_empty_strided", as_size_argument, own},
+    {"empty_strided", as_size_argument, own}, {"full", as_size_argument, fixed}, {"zeros_like", as_first, free},
+    {"ones_like", as_first, free}, {"full_like", as_first, free}, {"randperm", random_range, fixed},
+    {"sum_to_size", as_size_argument, free},
+    // windows
+    {"conv1d", convolution, fixed}, {"conv2d", convolution, fixed}, {"conv3d", convolution, fixed}, {"convolution", convolution, fixed},
+    {"_convolution", convolution, fixed}, {"mkldnn_convolution", convolution, fixed},
+    {"max_pool1d", pooling, fixed}, {"max_pool2d", pooling, fixed}, {"max_pool3d", pooling, fixed}, {"avg_pool1d", pooling, fixed},
+    {"avg_pool2d", pooling, fixed}, {"avg_pool3d", pooling, fixed}, {"max_pool2d_with_indices", pooling, fixed},
+    {"adaptive_avg_pool1d", adaptive_pooling, fixed}, {"adaptive_avg_pool2d", adaptive_pooling, fixed},
+    {"_adaptive_avg_pool2d", adaptive_pooling, fixed}, {"adaptive_max_pool2d", adaptive_pooling, fixed},
+    {"upsample_nearest2d", upsample, fixed}, {"upsample_bilinear2d", upsample, fixed}, {"upsample_bicubic2d", upsample, fixed},
+    {"upsample_nearest1d", upsample, fixed}, {"upsample_linear1d", upsample, fixed},
+    // others
+    {"index", indexed, free}, {"topk", topk, fixed}, {"repeat", repeat, fixed}, {"tile", nullptr, free},
+    {"cross_entropy_loss", one_dropped, fixed}, {"nll_loss_nd", one_dropped, fixed}, {"nll_loss_forward", one_dropped, fixed},
+    {"mse_loss", nullptr, free},
+    // gradients
+    {"native_dropout_backward", as_first, free}, {"nll_loss_backward", as_second, fixed},
+    {"native_layer_norm_backward", with_weights, fixed}, {"embedding_dense_backward", embedding_gradient, fixed},
+    {"max_pool2d_with_indices_backward", as_second, fixed}, {"avg_pool2d_backward", as_second, fixed},
+    {"_adaptive_avg_pool2d_backward", as_second, fixed},
+    {"slice_backward", as_input_sizes, fixed}, {"select_backward", as_input_sizes, fixed},
+    // attention with its gradient
+    {"_scaled_dot_product_flash_attention_for_cpu", attention_forward, ResultLayout::heads},
+    {"_scaled_dot_product_flash_attention_for_cpu_backward", attention_backward, ResultLayout::heads},
+};
+
+}  // namespace
+
+const SizeRuleRow* find_size_rule(std::string_view base) {
+  static const auto table = [] {
+    std::unordered_map<std::string_view, const SizeRuleRow*> t;
+    for (const SizeRuleRow& row : kRules)
+      if (row.rule) t.emplace(row.name, &row);
+    return t;
+  }();
+  const auto it = table.find(base);
+  return it == table.end() ? nullptr : it->second;
+}
+
+}  // namespace escapement

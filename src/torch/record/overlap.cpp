@@ -1,0 +1,124 @@
+// See overlap.h.
+#include "torch/record/overlap.h"
+
+#include <algorithm>
+
+#include "torch/record/layout_questions.h"
+#include "trace/layout.h"
+
+namespace escapement {
+namespace {
+
+constexpr const char* kBecause = "no two elements of a written tensor are one";
+
+// Of an input, or of a view that a library call made.
+bool is_any_stride(const DimTable& dims, Dim stride) {
+  const auto is_stride = [&](Symbol s) {
+    return dims.info(s).kind == SymbolKind::stride || dims.info(s).source.kind == Source::Kind::value_stride;
+  };
+  const std::vector<Symbol> symbols = dims.symbols(stride);
+  return std::any_of(symbols.begin(), symbols.end(), is_stride);
+}
+
+// Along an axis of more than one element.
+bool may_be_zero(OpCall& call, Dim stride, Dim size) {
+  DimTable& dims = call.table();
+  const Dim zero = dims.constant(0);
+  if (dims.less_equal(size, dims.constant(1)) == Truth::yes) return false;
+  if (dims.as_constant(stride)) return *dims.as_constant(stride) == 0;
+  if (!is_any_stride(dims, stride)) return false;  // products of sizes: then there are no elements
+  if (dims.hint(stride) == std::optional<int64_t>(0)) return true;
+  call.tape.guard_relation(Guard::Kind::not_equal, stride, zero, true, kBecause);
+  return false;
+}
+
+// Does each axis step over all that lies between the first and the last element of the axes with smaller strides? What is not known is a
+// guard where it holds now, and `guarded`.
+bool is_nested(OpCall& call, const TensorType& type, bool guarded) {
+  DimTable& dims = call.table();
+  const Dim one = dims.constant(1);
+  std::vector<size_t> axes;
+  for (size_t d = 0; d < type.sizes.size(); ++d)
+    if (dims.less_equal(type.sizes[d], one) != Truth::yes) axes.push_back(d);
+  std::stable_sort(axes.begin(), axes.end(), [&](size_t a, size_t b) { return dims.hint(type.strides[a]) < dims.hint(type.strides[b]); });
+  Dim inside = dims.constant(0);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const Dim stride = type.strides[axes[i]];
+    if (i != 0 && dims.less(inside, stride) != Truth::yes) {
+      if (!guarded || dims.hint(inside) >= dims.hint(stride)) return false;
+      call.tape.guard_relation(Guard::Kind::less, inside, stride, true, kBecause);
+    }
+    inside = dims.add(inside, dims.mul(dims.sub(type.sizes[axes[i]], one), stride));
+  }
+  return true;
+}
+
+// A view with strides that the program chose, or a view of such.
+bool has_chosen_strides(const Trace& trace, ValueId v) {
+  for (; trace[v].definition && info(trace[trace[v].definition].op).kind == OpKind::view; v = trace[trace[v].definition].operands[0])
+    if (trace[trace[v].definition].op == Op::as_strided) return true;
+  return false;
+}
+
+// Elements that lie in one place are no error for ATen unless a stride is 0, but then it matters in which order they are read and written.
+bool may_overlap_itself(OpCall& call, ValueId value) {
+  const TensorType type = call.type(value);
+  for (size_t d = 0; d < type.sizes.size(); ++d)
+    if (may_be_zero(call, type.strides[d], type.sizes[d])) return true;
+  const auto is_any = [&](Dim stride) { return is_any_stride(call.table(), stride); };
+  const bool any = std::any_of(type.strides.begin(), type.strides.end(), is_any);
+  return (any || has_chosen_strides(call.tape.trace(), value)) && !is_nested(call, type, any);
+}
+
+// Behind the last element, from the root's first.
+Dim end_of(DimTable& dims, const TensorType& type) {
+  Dim end = dims.add(type.offset, dims.constant(1));
+  for (size_t d = 0; d < type.sizes.size(); ++d) end = dims.add(end, dims.mul(dims.sub(type.sizes[d], dims.constant(1)), type.strides[d]));
+  return end;
+}
+
+// Provably before the other in memory. (ATen takes tensors with gaps for apart, and then reads of one what it has just written of the other.)
+bool lies_before(DimTable& dims, const TensorType& a, const TensorType& b) {
+  return a.root == b.root && dims.less_equal(end_of(dims, a), b.offset) == Truth::yes;
+}
+
+// Where two views of an argument begin at one place, ATen compares all their strides, and those of axes of size 1 are whatever the caller's are.
+void see_strides(OpCall& call, ValueId value) {
+  for (int argument = 0; argument < static_cast<int>(call.args.size()); ++argument) {
+    if (call.value_at(argument) != value) continue;
+    const at::Tensor real = call.real_at(argument);
+    if (real.dim() != call.rank(value)) return;   // out= that ATen has given other sizes
+    for (int axis = 0; axis < real.dim(); ++axis) call.tape.dim_of(asked_stride({call.tape, value, real}, axis));
+    return;
+  }
+}
+
+bool may_overlap_with(OpCall& call, ValueId written, ValueId other) {
+  DimTable& dims = call.table();
+  const TensorType a = call.type(written), b = call.type(other);
+  if (!may_overlap_partly(dims, a, b) || lies_before(dims, a, b) || lies_before(dims, b, a)) return false;
+  if (a.root == b.root && dims.same(a.offset, b.offset) && call.tape.input_of(a.root)) see_strides(call, written), see_strides(call, other);
+  return true;
+}
+
+// What a kernel of ATen has written of an out= argument before it has read all of an operand there is its own affair.
+bool reads_what_it_writes(OpCall& call, ValueId written) {
+  if (call.plan.form != OpPlan::Form::out || call.plan.pointwise) return false;
+  const auto shares = [&](ValueId value) { return value && call.type(value).storage == call.type(written).storage; };
+  return std::count_if(call.values.begin(), call.values.end(), shares) > 1;
+}
+
+}  // namespace
+
+bool may_overlap(OpCall& call) {
+  for (const uint32_t argument : call.plan.writes) {
+    const ValueId written = call.value_at(static_cast<int>(argument));
+    if (!written) continue;
+    if (may_overlap_itself(call, written) || reads_what_it_writes(call, written)) return true;
+    for (const ValueId other : call.values)
+      if (other && other != written && may_overlap_with(call, written, other)) return true;
+  }
+  return false;
+}
+
+}  // namespace escapement

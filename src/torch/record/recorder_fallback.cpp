@@ -1,0 +1,782 @@
+// What happens at every ATen call of a recording thread, in order: marks pass through; autocast kernels and composites call back
+// into us; everything else runs on the real tensors and is then lowered. What a lowering claims is compared with what ATen
+// returned; a claim that disagrees is taken back and the op recorded as a library call.
+#include "torch/record/recorder_fallback.h"
+
+#include <ATen/autocast_mode.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+#include <ATen/ops/all.h>
+#include <ATen/ops/eq.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "kernels/axes.h"
+#include "support/error.h"
+#include "torch/record/asked_kinds.h"
+#include "torch/record/copies.h"
+#include "torch/record/each_tensor.h"
+#include "torch/record/gradient_mirror.h"
+#include "torch/record/lower.h"
+#include "torch/record/overlap.h"
+#include "torch/record/symnode.h"
+#include "torch/record/unharmed.h"
+#include "torch/record/wrapper.h"
+
+namespace escapement {
+
+namespace {
+
+using Stack = torch::jit::Stack;
+
+thread_local const OpPlan* t_composite = nullptr;  // outermost composite being recorded through its parts
+thread_local OpListener* t_listener = nullptr;
+std::atomic<MaterialiseHook> materialise_hook{nullptr};
+
+// --- running
+
+// The arguments become real tensors and numbers; the op runs unseen.
+void run_real(const c10::OperatorHandle& op, Stack& stack, size_t arguments) {
+  for (size_t i = stack.size() - arguments; i < stack.size(); ++i) stack[i] = concrete(stack[i]);
+  Tape* const tape = current_tape();
+  const c10::impl::ExcludeDispatchKeyGuard unseen(kRecorderKey);
+  if (tape == nullptr) return op.callBoxed(stack);
+  const OpPlan& plan = plan_of(op);
+  const WrittenMemory::Given given = tape->written.before(plan, std::span(stack).last(arguments));
+  op.callBoxed(stack);
+  tape->written.after(plan, given, std::span(stack).last(plan.schema->returns().size()));
+}
+
+bool autocast_applies(const OpPlan& plan) {
+  return plan.autocast && at::autocast::is_autocast_enabled(at::kCPU) &&
+         !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU);
+}
+
+// Does the program want gradients? Autocast switches them on by itself while it casts a parameter, to keep the cast.
+thread_local const bool* t_program_wants = nullptr;
+bool gradients_are_wanted() { return t_program_wants ? *t_program_wants : at::GradMode::is_enabled(); }
+
+class AutocastScope {
+ public:
+  AutocastScope() : outer_(t_program_wants) { t_program_wants = &wanted_; }
+  ~AutocastScope() { t_program_wants = outer_; }
+  AutocastScope(const AutocastScope&) = delete;
+  AutocastScope& operator=(const AutocastScope&) = delete;
+
+ private:
+  const bool wanted_ = gradients_are_wanted();
+  const bool* const outer_;
+};
+
+void run_autocast(const c10::OperatorHandle& op, Stack& stack) {
+  const AutocastScope scope;
+  op.callBoxedForDispatchKey(c10::DispatchKey::AutocastCPU, stack);
+}
+
+// Every tensor among real results, in order; `visit` may replace it.
+template <class Visit>
+void each_tensor(c10::IValue& v, Visit visit) {
+  if (v.isTensor()) {
+    v = visit(v.toTensor());
+  } else if (v.isTensorList()) {
+    c10::List<at::Tensor> out;
+    for (const at::Tensor& t : v.toTensorVector()) out.push_back(visit(t));
+    v = out;
+  }
+}
+
+// --- checking
+
+struct Mark {
+  size_t instrs, values;
+};
+
+Mark mark(const Tape& tape) { return {tape.recording.trace.instrs.size(), tape.recording.trace.values.size()}; }
+
+// Takes back the instructions since the mark. Guards stay (they can only be too strict), but for those that were to be tested
+// after an instruction that is gone.
+void take_back(Tape& tape, const Mark& m) {
+  Trace& trace = tape.trace();
+  trace.instrs.resize(m.instrs);
+  trace.values.resize(m.values);
+  std::erase_if(trace.guards, [&](const Guard& g) { return g.after && g.after.index >= m.instrs; });
+  tape.forget(static_cast<uint32_t>(m.values));
+}
+
+bool sizes_agree(const OpCall& call, ValueId v, const at::Tensor& real) {
+  const TensorType& type = call.type(v);
+  if (type.rank() != real.dim() || type.dtype != dtype_of(real.scalar_type())) return false;
+  for (int d = 0; d < type.rank(); ++d)
+    if (call.table().hint(type.sizes[d]) != std::optional<int64_t>(real.size(d))) return false;
+  return true;
+}
+
+// The stride of an axis of size 1 (or of an empty tensor) has no meaning; ATen itself computes it in several ways.
+bool strides_agree(const OpCall& call, ValueId v, const at::Tensor& real) {
+  const TensorType& type = call.type(v);
+  if (real.numel() == 0) return true;
+  for (int d = 0; d < type.rank(); ++d)
+    if (real.size(d) != 1 && call.table().hint(type.strides[d]) != std::optional<int64_t>(real.stride(d))) return false;
+  return true;
+}
+
+bool offset_agrees(const OpCall& call, ValueId v, const at::Tensor& real) {
+  const TensorType& type = call.type(v);
+  const auto offset = call.table().hint(type.offset);
+  return real.numel() == 0 || (offset && call.tape.root_offset(type.root) + *offset == real.storage_offset());
+}
+
+// Does the value claim the same memory as the arguments that ATen's result really shares?
+bool sharing_agrees(OpCall& call, ValueId v, const at::Tensor& real) {
+  const Storage storage = call.type(v).storage;
+  for (size_t i = 0; i < call.args.size(); ++i) {
+    const at::Tensor arg = call.real_at(static_cast<int>(i));
+    const ValueId value = call.value_at(static_cast<int>(i));
+    if (!value || !arg.defined() || !arg.has_storage()) continue;
+    const bool really = arg.storage().is_alias_of(real.storage());
+    const bool claimed = call.type(value).storage == storage;
+    if (really == claimed) continue;
+    if (!(really && call.may_share)) return false;
+  }
+  return true;
+}
+
+bool functional_agrees(OpCall& call) {
+  if (call.results.size() != call.reals.size()) return false;
+  for (size_t i = 0; i < call.results.size(); ++i) {
+    const ValueId v = call.results[i];
+    const at::Tensor& real = call.reals[i];
+    if (!v || !real.defined()) {
+      if (v || real.defined()) return false;
+      continue;
+    }
+    if (!sizes_agree(call, v, real) || !strides_agree(call, v, real) || !sharing_agrees(call, v, real)) return false;
+    if (call.type(v).storage != call.type(call.type(v).root).storage) return false;
+    if (!call.may_share && !offset_agrees(call, v, real)) return false;
+  }
+  return true;
+}
+
+// --- storing the value of an in-place or out= form
+
+bool owned_alone(const OpCall& call, const Wrapper& w) {
+  const ValueId root = call.type(w.value()).root;
+  return static_cast<bool>(call.tape.trace()[root].definition) && w.inner().storage().use_count() == 1;
+}
+
+bool same_layout(const OpCall& call, ValueId a, ValueId b) {
+  const TensorType &x = call.type(a), &y = call.type(b);
+  const DimTable& dims = call.table();
+  if (x.rank() != y.rank() || x.dtype != y.dtype) return false;
+  for (int d = 0; d < x.rank(); ++d)
+    if (!dims.same(x.sizes[d], y.sizes[d]) || !dims.same(x.strides[d], y.strides[d])) return false;
+  return true;
+}
+
+// 0-d constants are shared by the tape: nothing may be renamed to one, since it might be written later.
+bool is_fresh(const OpCall& call, ValueId v, const Mark& m) {
+  if (v.index < m.values || call.type(v).root != v) return false;
+  const Instr& definition = call.tape.trace()[call.tape.trace()[v].definition];
+  return !(definition.op == Op::full && call.rank(v) == 0);
+}
+
+// What is written in place may be broadcast; an out= argument has the result's sizes, or ATen gives it those.
+bool is_as_large(OpCall& call, ValueId target, ValueId result) {
+  if (call.plan.form != OpPlan::Form::out) return true;
+  const std::vector<Dim> wanted = call.type(result).sizes, sizes = call.type(target).sizes;
+  const auto agrees = [&](Dim a, Dim b) { return call.table().hint(a) == call.table().hint(b); };
+  if (!std::equal(wanted.begin(), wanted.end(), sizes.begin(), sizes.end(), agrees)) return false;
+  hold_same_sizes(call, wanted, sizes);
+  return true;
+}
+
+// The wrapper's tensor now holds `v`: by renaming where nobody else can see its memory, else by a write.
+bool store(OpCall& call, uint32_t argument, ValueId v, const at::Tensor& real, const Mark& m, bool resized) {
+  const at::Tensor& target = call.args[argument].toTensor();
+  Wrapper* w = Wrapper::of(target);
+  const ValueId old = call.value_at(static_cast<int>(argument));
+  call.tape.note_write(old);
+  if (w && owned_alone(call, *w) && is_fresh(call, v, m) && sizes_agree(call, v, real) &&
+      (resized ? strides_agree(call, v, real) : same_layout(call, old, v))) {
+    w->stand_for(v);
+    return true;
+  }
+  if (resized || !is_as_large(call, old, v)) return false;
+  call.build.write(old, v);
+  return true;
+}
+
+bool values_agree(OpCall& call, const Mark& m, c10::IntArrayRef) {
+  for (size_t i = 0; i < call.results.size(); ++i) {
+    const ValueId v = call.results[i];
+    if (!v || v.index < m.values) continue;
+    // Broadcast into the target: only the target's own sizes are known for sure.
+    if (call.rank(v) > call.reals[i].dim()) return false;
+  }
+  return call.results.size() == call.plan.writes.size();
+}
+
+bool store_all(OpCall& call, const Mark& m, const std::vector<std::vector<int64_t>>& before) {
+  for (size_t i = 0; i < call.plan.writes.size(); ++i) {
+    const uint32_t argument = call.plan.writes[i];
+    const at::Tensor real = call.real_at(static_cast<int>(argument));
+    const bool resized = real.sizes() != c10::IntArrayRef(before[argument]);
+    if (!store(call, argument, call.results[i], real, m, resized)) return false;
+  }
+  return true;
+}
+
+// --- one op
+
+constexpr const char* kOrder = "the order of a result's axes";
+
+class OneOp {
+ public:
+  OneOp(Tape& tape, const OpPlan& plan, const c10::OperatorHandle& op, Stack& stack)
+      : tape_(tape), plan_(plan), op_(op), stack_(stack), count_(plan.schema->arguments().size()),
+        args_(stack.end() - static_cast<std::ptrdiff_t>(count_), stack.end()), call_(tape, plan, args_) {}
+
+  void run() {
+    unharmed(tape_, [&] { note_sizes(); });
+    note_world();
+    run_real(op_, stack_, count_);
+    if (tape_.world) call_.draws = tape_.world->after();
+    first_result_ = stack_.size() - plan_.schema->returns().size();
+    if (gradients_are_wanted()) note_gradients();
+    if (!tape_.live()) return;
+    unharmed(tape_, [&] { append(); });
+  }
+
+ private:
+  void append() {
+    for (size_t i = first_result_; i < stack_.size(); ++i)
+      each_tensor(stack_[i], [&](const at::Tensor& t) { call_.reals.push_back(t); return t; });
+    if (!results_are_plain() || !numbers_fit()) return;
+    ++tape_.recording.ops;
+    tape_.builder.set_location(tape_.here());
+    if (!returns_argument()) record();
+    if (tape_.live()) hand_back();
+  }
+
+  bool results_are_plain() {
+    for (const at::Tensor& real : call_.reals) {
+      if (!real.defined() || is_plain(real)) continue;
+      tape_.refuse(Reason::unsupported_tensor, plan_.target);
+      return false;
+    }
+    return true;
+  }
+
+  // A trace's integers have 64 bits and a sign; Python's 2**63 is a number of torch's that has not.
+  bool numbers_fit() {
+    const auto too_large = [](const c10::IValue& value) {
+      if (value.isScalar() || value.isUnsigned()) return value.toScalar().type() == c10::ScalarType::UInt64;
+      return value.isTensor() && value.toTensor().defined() && value.toTensor().unsafeGetTensorImpl()->is_wrapped_number() &&
+             value.toTensor().scalar_type() == c10::ScalarType::UInt64;
+    };
+    if (std::none_of(args_.begin(), args_.end(), too_large)) return true;
+    tape_.refuse(Reason::recorder_refused, plan_.target + " of a number that needs more than 63 bits");
+    return false;
+  }
+
+  void note_world() {
+    if (!tape_.world) return;
+    const std::string changed = tape_.world->before(args_);
+    if (changed.empty()) return;
+    tape_.refuse(Reason::state_changed, changed);
+    tape_.recording.unknown_generators = tape_.world->unknown();
+  }
+
+  // Sizes of written arguments, to see whether the op changed them.
+  void note_sizes() {
+    if (plan_.writes.empty() || !tape_.live()) return;
+    before_.resize(count_);
+    for (const uint32_t w : plan_.writes)
+      if (const at::Tensor t = call_.real_at(static_cast<int>(w)); is_plain(t)) before_[w] = t.sizes().vec();
+  }
+
+  // A tape of gradients has begun here, under the recording's: from now on the program gets real tensors.
+  void note_gradients() {
+    if (!requires_gradient(std::span(stack_).subspan(first_result_))) return;
+    tape_.refuse(Reason::gradient, plan_.target + " was applied to what requires gradients");
+    mirror_gradients(tape_, args_);
+  }
+
+  // A functional op that returned an argument itself did nothing; unless it might copy at other sizes.
+  bool returns_argument() {
+    if (plan_.lower || !plan_.writes.empty() || call_.reals.size() != 1 || plan_.random || call_.draws) return false;
+    return argument_index(call_.reals[0]).has_value();
+  }
+
+  std::optional<size_t> argument_index(const at::Tensor& real) const {
+    for (size_t i = 0; i < count_; ++i)
+      if (args_[i].isTensor() && call_.real_at(static_cast<int>(i)).is_same(real)) return i;
+    return {};
+  }
+
+  void record() {
+    if (plan_.host_result) {
+      tape_.refuse(Reason::recorder_refused, plan_.target + " returns a value to the host");
+      return;
+    }
+    if (plan_.metadata && plan_.base == "detach") return leave_graph();
+    if (changes_too_much() || writes_unknown_sizes()) return;
+    hold_written_sizes();
+    const Mark m = mark(tape_);
+    if (lowered(m)) return note_choice();
+    take_back(tape_, m);
+    if (looks_beyond()) return;
+    call_.may_share = false;
+    if (call_.choice && call_.choice->copies) call_.choice->atens = true;
+    record_call(call_);
+    note_choice();
+    refresh_written();
+  }
+
+  void note_choice() {
+    if (call_.choice && tape_.live()) tape_.choices.note(call_.results[0], *call_.choice);
+  }
+
+  // There is no tape to leave, and it stays the same tensor; eager refuses that of views.
+  void leave_graph() {
+    if (const Wrapper* const wrapper = Wrapper::of(args_[0].toTensor())) ask_view(*wrapper);
+  }
+
+  bool lowered(const Mark& m) {
+    if (!plan_.lower || call_.draws) return false;  // no row of ours draws random numbers
+    if (has_many_dims()) return call_.decline(Reason::call_rank);
+    if (plan_.form != OpPlan::Form::functional && !plan_.metadata && may_overlap(call_)) return call_.decline(Reason::call_overlap);
+    call_.why = Reason::call_attribute;
+    try {
+      if (!plan_.lower(call_)) return false;
+      call_.why = Reason::call_rule_disagreed;
+      if (plan_.writes.empty()) return functional_agrees(call_) && (hold_seen_layout(), true);
+      if (plan_.metadata) return rename_metadata();
+      return values_agree(call_, m, {}) && store_all(call_, m, before_);
+    } catch (const UserError&) {
+      call_.why = Reason::call_rule_disagreed;  // ATen accepted it: our rule is wrong
+    } catch (const InternalError&) {
+      call_.why = Reason::call_rule_disagreed;
+    }
+    return false;
+  }
+
+  // What a layout was compared with at the sizes of the recording may be nothing: then it is held to sizes that agree in what decides it.
+  void hold_seen_layout() {
+    if (call_.results.empty() || !call_.results[0]) return;
+    const TensorType& type = call_.type(call_.results[0]);
+    const InstrId made_by = tape_.trace()[call_.results[0]].definition;
+    if (!made_by || type.rank() < 2 || type.root != call_.results[0]) return;
+    std::vector<ValueId> operands;
+    std::copy_if(call_.values.begin(), call_.values.end(), std::back_inserter(operands), [](ValueId v) { return static_cast<bool>(v); });
+    const Op op = tape_.trace()[made_by].op;
+    if (info(op).kind == OpKind::pointwise) hold_order_of_axes(operands, type);
+    if (op == Op::attention) hold_nothing(operands, type);
+    if (plan_.base == "index") hold_unseen_order(operands, type);
+  }
+
+  // Picked elements lie in the order of the argument's strides. Axes of which no two elements each were seen may lie otherwise than they do.
+  void hold_unseen_order(const std::vector<ValueId>& operands, const TensorType& type) {
+    if (tape_.host_looks || are_contiguous(operands)) return;
+    DimTable& dims = call_.table();
+    Dim unseen = dims.constant(0);
+    for (int outer = 0; outer < type.rank(); ++outer) {
+      for (int inner = outer + 1; inner < type.rank(); ++inner)
+        if (const Dim both = matters(type, outer, inner); dims.hint(both) == std::optional<int64_t>(0)) unseen = dims.add(unseen, both);
+    }
+    tape_.guard_relation(Guard::Kind::equal, unseen, dims.constant(0), true, kOrder);
+  }
+
+  bool are_contiguous(const std::vector<ValueId>& operands) const {
+    return std::all_of(operands.begin(), operands.end(), [&](ValueId v) { return call_.build.is_contiguous(call_.type(v)); });
+  }
+
+  // The axes of a pointwise result are in the order of its operands' strides. Where that order is not known for all sizes the result was taken
+  // for contiguous, which it is as long as no two axes of more than one element are in another order. (Replay mode: replay_mode/layouts.h.)
+  void hold_order_of_axes(const std::vector<ValueId>& operands, const TensorType& type) {
+    if (tape_.host_looks || !call_.build.result_strides(operands, type.sizes).empty()) return;
+    for (const ValueId v : operands) {
+      const TensorType operand = call_.type(v);
+      for (int i = 0; i < operand.rank(); ++i)
+        for (int j = i + 1; j < operand.rank(); ++j) hold_order(operand, i, j);
+    }
+  }
+
+  // 0 or 1: do the axes have an order that shows? Of nothing none does.
+  Dim matters(const TensorType& type, int outer, int inner) {
+    DimTable& dims = call_.table();
+    const Dim zero = dims.constant(0), one = dims.constant(1), two = dims.constant(2);
+    const auto has_several = [&](int axis) { return dims.max(dims.sub(dims.min(type.sizes[axis], two), one), zero); };
+    return dims.mul(some_elements(dims, type), dims.mul(has_several(outer), has_several(inner)));
+  }
+
+  // As TensorIterator compares axes: by their strides, and those of one stride by their sizes.
+  void hold_order(const TensorType& type, int outer, int inner) {
+    DimTable& dims = call_.table();
+    const Dim both = matters(type, outer, inner), one = dims.constant(1);
+    const auto compared = [&](Dim a, Dim b) { return std::pair(dims.mul(both, a), dims.mul(both, b)); };
+    const auto [low, high] = compared(type.strides[inner], type.strides[outer]);
+    const auto [next, top] = compared(dims.add(type.strides[inner], one), type.strides[outer]);
+    if (!dims.hint(low) || !dims.hint(high)) return;
+    if (*dims.hint(next) <= *dims.hint(top)) return tape_.guard_relation(Guard::Kind::less_equal, next, top, true, kOrder);
+    if (*dims.hint(low) > *dims.hint(high)) return tape_.guard_relation(Guard::Kind::less, high, low, true, kOrder);
+    const auto [small, large] = compared(type.sizes[inner], type.sizes[outer]);
+    tape_.guard_relation(Guard::Kind::equal, low, high, true, kOrder);
+    tape_.guard_relation(Guard::Kind::less_equal, small, large, *dims.hint(small) <= *dims.hint(large), kOrder);
+  }
+
+  // Attention has several layouts, of operands that are not contiguous; a result without elements tells none.
+  void hold_nothing(const std::vector<ValueId>& operands, const TensorType& type) {
+    const Dim count = call_.table().product(type.sizes);
+    if (call_.table().hint(count) != std::optional<int64_t>(0)) return;
+    if (are_contiguous(operands)) return;
+    tape_.guard_relation(Guard::Kind::equal, count, call_.table().constant(0), true, kOrder);
+  }
+
+  bool has_many_dims() const {
+    const auto many = [](const at::Tensor& real) { return real.defined() && real.dim() > AxisList::kMax; };
+    const auto many_of = [&](ValueId value) { return value && call_.rank(value) > AxisList::kMax; };
+    return std::any_of(call_.reals.begin(), call_.reals.end(), many) || std::any_of(call_.values.begin(), call_.values.end(), many_of);
+  }
+
+  // Nothing in a trace says that a tensor of the caller's has another shape afterwards, nor that any tensor has other memory.
+  bool changes_too_much() {
+    for (const uint32_t argument : plan_.writes) {
+      const at::Tensor real = call_.real_at(static_cast<int>(argument));
+      if (!real.defined()) continue;
+      const bool replaced = plan_.metadata && plan_.lower == nullptr;
+      const bool reshaped = plan_.metadata || real.sizes() != c10::IntArrayRef(before_[argument]);
+      if (!replaced && !(reshaped && tape_.is_given(real))) continue;
+      tape_.refuse(Reason::argument_reshaped, plan_.target);
+      return true;
+    }
+    return false;
+  }
+
+  // How much it writes is known only when it has run, and by then a result of other sizes has been written over what was there.
+  bool writes_unknown_sizes() {
+    if (plan_.form != OpPlan::Form::out || plan_.sizes != nullptr || plan_.pointwise || plan_.lower != nullptr) return false;
+    tape_.refuse(Reason::argument_reshaped, plan_.target + " into a tensor of the program");
+    return true;
+  }
+
+  // How large a storage is that the program did not get from its caller is ATen's business, and what lies behind a tensor's elements is
+  // not ours to give.
+  bool looks_beyond() {
+    if (!plan_.base.starts_with("as_strided")) return false;
+    const ValueId self = call_.value("self");
+    if (!self || !tape_.trace()[call_.type(self).root].definition) return false;
+    tape_.refuse(Reason::storage_access, plan_.target + " beyond what a tensor of the program's own holds");
+    return true;
+  }
+
+  // The one operator that makes what it writes in place fit.
+  void hold_written_sizes() {
+    if (plan_.base != "addbmm" || plan_.form != OpPlan::Form::in_place || plan_.writes.empty()) return;
+    const ValueId written = call_.value_at(0), rows = call_.value("batch1"), columns = call_.value("batch2");
+    if (!written || !rows || !columns || call_.rank(written) != 2) return;
+    const auto same = [&](Dim a, Dim b) { tape_.guard_relation(Guard::Kind::equal, a, b, true, "addbmm_ into a tensor of the product's sizes"); };
+    same(call_.type(written).sizes[0], call_.type(rows).sizes[1]);
+    same(call_.type(written).sizes[1], call_.type(columns).sizes[2]);
+  }
+
+  // unsqueeze_ and the like: the wrapper stands for another view of the same memory.
+  bool rename_metadata() {
+    Wrapper* w = Wrapper::of(args_[plan_.writes[0]].toTensor());
+    if (!w || call_.results.size() != 1) return false;
+    const at::Tensor& real = w->inner();
+    if (!sizes_agree(call_, call_.results[0], real) || !strides_agree(call_, call_.results[0], real)) return false;
+    tape_.choices.renamed(w->value());
+    w->stand_for(call_.results[0]);
+    return true;
+  }
+
+  // A library call that changed the metadata of what it wrote: when the program runs, that is memory of ours, which does not grow.
+  void refresh_written() {
+    for (size_t r = 0; r < plan_.returned.size() && r < call_.results.size(); ++r) {
+      if (plan_.returned[r] < 0) continue;
+      const uint32_t argument = static_cast<uint32_t>(plan_.returned[r]);
+      const at::Tensor real = call_.real_at(static_cast<int>(argument));
+      if (!plan_.metadata && real.sizes() == c10::IntArrayRef(before_[argument])) continue;
+      return tape_.refuse(Reason::argument_reshaped, plan_.target);
+    }
+  }
+
+  // The program gets wrappers: its own argument where the op returns it, else new ones.
+  void hand_back() {
+    size_t result = 0;
+    size_t schema_result = 0;
+    for (size_t i = first_result_; i < stack_.size(); ++i, ++schema_result) {
+      const int returned = plan_.returned.empty() ? -1 : plan_.returned[schema_result];
+      each_tensor(stack_[i], [&](const at::Tensor& real) { return wrap(real, result++, returned); });
+    }
+  }
+
+  at::Tensor wrap(const at::Tensor& real, size_t result, int returned) {
+    if (!real.defined()) return real;
+    if (returned >= 0 && args_[returned].isTensor()) return args_[returned].toTensor();
+    if (const auto arg = argument_index(real); arg && (call_.results.empty() || call_.results[result] == call_.value_at(static_cast<int>(*arg))))
+      return args_[*arg].toTensor();
+    if (result >= call_.results.size()) return real;
+    const at::Tensor made = Wrapper::make(real, tape_.shared_from_this(), call_.results[result]);
+    if (real.is_view()) note_view(*Wrapper::of(made), real._base());
+    return made;
+  }
+
+  // The tensor of the program that the view is of: an argument of the operator, or what that is a view of.
+  void note_view(Wrapper& view, const at::TensorBase& real) {
+    watch_kind(view);
+    for (const c10::IValue& argument : args_) {
+      const Wrapper* const given = argument.isTensor() ? Wrapper::of(argument.toTensor()) : nullptr;
+      if (!given) continue;
+      const Wrapper* const base = given->inner().is_same(real) ? given : Wrapper::of(given->base());
+      if (base && base->inner().is_same(real)) return view.set_base(base == given ? argument.toTensor() : given->base());
+    }
+  }
+
+  Tape& tape_;
+  const OpPlan& plan_;
+  const c10::OperatorHandle& op_;
+  Stack& stack_;
+  size_t count_;
+  std::vector<c10::IValue> args_;
+  OpCall call_;
+  size_t first_result_ = 0;
+  std::vector<std::vector<int64_t>> before_;
+};
+
+void record_one(Tape& tape, const OpPlan& plan, const c10::OperatorHandle& op, Stack& stack) {
+  std::optional<OneOp> one;
+  unharmed(tape, [&] { one.emplace(tape, plan, op, stack); });
+  if (one) one->run();
+  else run_real(op, stack, plan.schema->arguments().size());
+}
+
+// --- ops with a meaning of their own
+
+// An integer or boolean stays a symbol, a float an expression.
+c10::IValue host_value(Tape& tape, ValueId value, const c10::Scalar& seen) {
+  if (tape.trace().type(value).dtype == DType::other) {
+    tape.refuse(Reason::recorder_refused, "a value of a dtype that has no kernels, such as a complex one, was read by the host");
+    return seen;
+  }
+  if (seen.isBoolean()) {
+    const Dim truth = tape.item(value, seen.toBool());
+    return symbool(tape, bool_relation(Guard::Kind::not_equal, truth, tape.dims().constant(0), seen.toBool()));
+  }
+  if (seen.isIntegral(false)) return c10::Scalar(tape.symint(tape.item(value, seen.toLong()), seen.toLong()));
+  const ValueId now = tape.builder.pointwise(Op::copy, std::vector<ValueId>{value});
+  c10::SymNode node = Node::real(tape.shared_from_this(), float_value(now, seen.toDouble()));
+  if (auto* shell = python_hooks().to_python) node = shell(std::move(node));
+  return c10::Scalar(c10::SymFloat(std::move(node)));
+}
+
+// A dtype without kernels of ours is read by way of one that has them and holds all its values, if there is one.
+std::optional<c10::ScalarType> wider(c10::ScalarType dtype) {
+  if (c10::isFloat8Type(dtype)) return c10::ScalarType::Float;
+  return dtype == c10::ScalarType::UInt16 || dtype == c10::ScalarType::UInt32 ? std::optional(c10::ScalarType::Long) : std::nullopt;
+}
+
+void widen(Tape& tape, c10::IValue& value) {
+  const auto dtype = wider(value.toTensor().scalar_type());
+  if (!dtype) return;
+  static const auto to = c10::Dispatcher::singleton().findSchemaOrThrow("aten::to", "dtype");
+  Stack call{value, *dtype, false, false, c10::IValue()};
+  record_one(tape, plan_of(to), to, call);
+  value = call[0];
+}
+
+// The value goes to the host.
+void read_value(Tape& tape, const c10::OperatorHandle& op, Stack& stack) {
+  widen(tape, stack.back());
+  if (!tape.live()) return run_real(op, stack, 1);
+  const at::Tensor program = stack.back().toTensor();
+  ValueId value;
+  unharmed(tape, [&] {
+    if (!is_wrapped_number(program)) value = tape.value_of(program);
+  });
+  run_real(op, stack, 1);
+  if (!tape.live() || !value) return;
+  ++tape.recording.ops;
+  unharmed(tape, [&] { stack.back() = host_value(tape, value, stack.back().toScalar()); });
+}
+
+// A literal of the program (torch.tensor(3.)): every run must start from its value, so the program works on a copy. What only borrows
+// its memory (torch.as_tensor of an array) is none.
+void lift(Tape& tape, Stack& stack) {
+  const at::Tensor program = stack.back().toTensor();
+  if (Wrapper::of(program) || is_borrowed_memory(program)) return;
+  ValueId literal;
+  unharmed(tape, [&] { literal = tape.capture_lifted(program); });
+  if (!tape.live()) return;
+  static const auto clone = c10::Dispatcher::singleton().findSchemaOrThrow("aten::clone", "");
+  stack.back() = Wrapper::make(program, tape.shared_from_this(), literal);
+  stack.emplace_back();
+  record_one(tape, plan_of(clone), clone, stack);
+}
+
+bool same_sizes(const at::Tensor& a, const at::Tensor& b) {
+  bool same = a.dim() == b.dim();
+  for (int64_t d = 0; same && d < a.dim(); ++d) same = a.sym_size(d) == b.sym_size(d);
+  return same;
+}
+
+void compare_sizes(Stack& stack) {
+  const bool same = same_sizes(stack[stack.size() - 2].toTensor(), stack.back().toTensor());
+  stack.pop_back();
+  stack.back() = same;
+}
+
+// A truth value for the host, made of operators that have rows: of tensors of one type, whether sizes and all elements agree. Of numbers
+// without a row ATen says yes of a tensor and itself, NaN or not.
+bool compare(Tape& tape, Stack& stack) {
+  const at::Tensor b = stack.back().toTensor(), a = stack[stack.size() - 2].toTensor();
+  const Wrapper *left = Wrapper::of(a), *right = Wrapper::of(b);
+  if (!left || !right || a.dim() != b.dim() || a.scalar_type() != b.scalar_type()) return false;
+  const bool same = !at::isFloatingType(a.scalar_type()) && left->value() == right->value();
+  if (a.is_complex() && !same && left->inner().is_alias_of(right->inner())) return false;
+  ++tape.recording.ops;
+  bool equal = same || same_sizes(a, b);
+  if (!same && equal) equal = at::all(at::eq(a, b)).item().toBool();
+  stack.pop_back();
+  stack.back() = equal;
+  return true;
+}
+
+// Asked of a tensor before its memory is read (tolist): one that the program knows from elsewhere is read as a wrapper, which notices.
+void watch(Tape& tape, Stack& stack) {
+  const at::Tensor program = stack.back().toTensor();
+  if (Wrapper::of(program) || is_wrapped_number(program) || !program.is_cpu() || program.layout() != at::kStrided) return;
+  if (const ValueId value = tape.capture(program)) stack.back() = Wrapper::make(program, tape.shared_from_this(), value);
+}
+
+bool special(Tape& tape, const OpPlan& plan, const c10::OperatorHandle& op, Stack& stack) {
+  if (plan.base == "equal") return compare(tape, stack);
+  if (plan.base == "is_same_size") return compare_sizes(stack), true;
+  if (plan.base == "_local_scalar_dense") return read_value(tape, op, stack), true;
+  if (plan.base == "lift_fresh" || plan.base == "lift") return lift(tape, stack), true;
+  if (plan.base == "resolve_conj" || plan.base == "resolve_neg") return watch(tape, stack), false;
+  return false;
+}
+
+// --- composites
+
+class CompositeScope {
+ public:
+  explicit CompositeScope(const OpPlan& plan) : outer_(t_composite) {
+    if (!outer_) t_composite = &plan;
+  }
+  ~CompositeScope() { t_composite = outer_; }
+
+ private:
+  const OpPlan* outer_;
+};
+
+// A composite that reaches into memory cannot be recorded through its parts. This recording is lost; the next keeps it whole.
+void decompose(Tape& tape, OpPlan& plan, const c10::OperatorHandle& op, Stack& stack) {
+  const CompositeScope scope(plan);
+  const bool live = tape.live();
+  op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, stack);
+  if (live && tape.recording.refused == Reason::storage_access && !plan.base.empty()) {
+    learn_keep_whole(plan.base);
+    tape.recording.learned = true;
+    plan.decompose = false;
+  }
+}
+
+// --- the fallback
+
+Tape* tape_for(const Stack& stack, size_t arguments) {
+  if (Tape* tape = current_tape()) return tape;
+  // Not recording on this thread, but a wrapper may have come here: from another thread, or after the end.
+  for (size_t i = stack.size() - arguments; i < stack.size(); ++i) {
+    if (!stack[i].isTensor()) continue;
+    if (const Wrapper* w = Wrapper::of(stack[i].toTensor()); w && w->tape().live() && w->tape().thread != std::this_thread::get_id())
+      w->tape().refuse(Reason::recorder_refused, "a tensor of the program was used on another thread");
+  }
+  return nullptr;
+}
+
+// A tensor of a replayed function (replay_mode/deferred.h) that came to another thread, or to a recording.
+void materialise(const Stack& stack, size_t arguments) {
+  const MaterialiseHook hook = materialise_hook.load(std::memory_order_acquire);
+  if (hook == nullptr) return;
+  for (size_t i = stack.size() - arguments; i < stack.size(); ++i) {
+    if (stack[i].isTensor()) hook(*stack[i].toTensor().unsafeGetTensorImpl());
+    if (!stack[i].isTensorList()) continue;
+    for (const at::Tensor& tensor : stack[i].toTensorVector()) hook(*tensor.unsafeGetTensorImpl());
+  }
+}
+
+// The tensor of the program that `contiguous` is called on, if it is that operator.
+ValueId made_contiguous(const OpPlan& plan, const Stack& stack, size_t arguments) {
+  if (plan.base != "contiguous") return {};
+  const Wrapper* const w = Wrapper::of(stack[stack.size() - arguments].toTensor());
+  return w ? w->value() : ValueId();
+}
+
+void answer(Tape* tape, const c10::OperatorHandle& op, Stack& stack, size_t arguments) {
+  if (tape && gradients_are_wanted()) mirror_gradients(*tape, std::span(stack).last(arguments));
+  if (!tape || !tape->live()) return run_real(op, stack, arguments);
+  if (tape->lent.any()) tape->lent.take_in(*tape);
+  OpPlan& plan = plan_of(op);
+  tape->end_question(made_contiguous(plan, stack, arguments));
+  if (!tape->live() || plan.pass) return run_real(op, stack, arguments);
+  if (autocast_applies(plan)) return run_autocast(op, stack);
+  if (special(*tape, plan, op, stack)) return;
+  if (plan.decompose) return decompose(*tape, plan, op, stack);
+  record_one(*tape, plan, op, stack);
+}
+
+// Where nothing is recorded any more the program gets real tensors, and their addresses when it likes.
+void hand_out(Tape& tape, std::span<const c10::IValue> results) {
+  for (const c10::IValue& result : results) {
+    each_tensor_of(result, [&](const at::Tensor& real) {
+      if (real.defined() && !Wrapper::of(real)) tape.written.lend(real);
+    });
+  }
+}
+
+void on_op(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
+  if (t_listener != nullptr) return t_listener->on_op(op, *stack);
+  const size_t arguments = op.schema().arguments().size();
+  materialise(*stack, arguments);
+  Tape* const tape = tape_for(*stack, arguments);
+  try {
+    answer(tape, op, *stack, arguments);
+  } catch (...) {   // what made it raise, a size, a layout, a value, is not known: the program may catch it and go on
+    if (tape && tape->live()) tape->refuse(Reason::caught_exception, op.schema().name() + " raised");
+    throw;
+  }
+  if (tape && !tape->live()) hand_out(*tape, std::span(*stack).last(op.schema().returns().size()));
+}
+
+}  // namespace
+
+void record_op(Tape& tape, const c10::OperatorHandle& op, Stack& stack) { record_one(tape, plan_of(op), op, stack); }
+
+void run_unseen(const c10::OperatorHandle& op, Stack& stack) {
+  const c10::impl::ExcludeDispatchKeyGuard unseen(kRecorderKey);
+  op.callBoxed(stack);
+}
+
+OpListener* op_listener() { return t_listener; }
+void set_op_listener(OpListener* listener) { t_listener = listener; }
+void set_materialise_hook(MaterialiseHook hook) { materialise_hook.store(hook, std::memory_order_release); }
+
+const char* composite_in_progress() { return t_composite ? t_composite->name.c_str() : nullptr; }
+
+c10::BoxedKernel fallback_kernel() { return c10::BoxedKernel::makeFromFunction<&on_op>(); }
+
+void install_fallback() {
+  static const auto library = [] {
+    auto lib = std::make_unique<torch::Library>(torch::Library::IMPL, "_", kRecorderKey, __FILE__, static_cast<uint32_t>(__LINE__));
+    lib->fallback(torch::CppFunction::makeFromBoxedFunction<&on_op>());
+    return lib;
+  }();
+}
+
+}  // namespace escapement
