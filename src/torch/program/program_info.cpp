@@ -1,4 +1,4 @@
-// See region_info.h.
+// See program_info.h.
 #include "torch/program/program_info.h"
 
 #include <unordered_set>
