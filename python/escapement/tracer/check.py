@@ -13,7 +13,8 @@ import torch
 from ..errors import ContractError, OptionError
 from ..ledger import LEDGER
 from ..locks import fork_safe_lock
-from .tree import Copies, Reader, Unsupported, flatten, flatten_result, result_names, unflatten
+from .results import Results, result_names
+from .tree import Copies, Reader, Unsupported, flatten, unflatten
 
 TOLERANCE = 64
 
@@ -104,15 +105,14 @@ def copy_of(tensor, storages):
 # --- comparing
 
 def compare(name, ours, host):
-    our_leaves, host_leaves = [], []
+    our_results, host_results = Results(), Results()
     try:
-        structure = flatten_result(ours, our_leaves, Copies())
-        expected = flatten_result(host, host_leaves, Copies())
+        structure, expected = our_results.flatten(ours), host_results.flatten(host)
     except Unsupported:
         return   # such a result never comes from compiled code
     if structure != expected:
         fail(name, f"{structure} instead of {expected}")
-    for leaf_name, a, b in zip(result_names(expected, name), our_leaves, host_leaves):
+    for leaf_name, a, b in zip(result_names(expected, name), our_results.leaves, host_results.leaves):
         problem = difference(a, b)
         if problem:
             fail(leaf_name, problem)

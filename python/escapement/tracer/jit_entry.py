@@ -20,8 +20,8 @@ from ..errors import EscapementError
 from ..locks import fork_safe_lock
 from ..recording import symbols
 from ..recording.locator import FrameLocator
-from .tree import (KEY, Copies, Reader, Unsupported, changed, flatten_content, flatten_result, generators_in, leaf_names,
-                   snapshot, store_content, unflatten, unflatten_result)
+from .results import Builder, Ended, Results, changed, snapshot, store
+from .tree import KEY, Copies, Reader, Unsupported, generators_in, leaf_names, unflatten
 from .watch import host_state, same_state
 
 RECORDING = set()     # identities of the threads that record a jitted function
@@ -78,7 +78,7 @@ class Entry:
         self.table, self.family, self._fn, self._structure = table, family, fn, structure
         self._floats = [type(leaf) is float for leaf in leaves]
         self._integers = [type(leaf) is int for leaf in leaves]
-        self._lock, self._numbers, self._failures = fork_safe_lock(), {}, {}
+        self._lock, self._numbers, self._failures, self._ended = fork_safe_lock(), {}, {}, {}
         self.results, self.reason, self.runs = [], None, 0
         self.lone = sum(isinstance(leaf, torch.Tensor) for leaf in leaves) < 2   # no two arguments can be one tensor
         self.leaf_names, self.dim_facts, self.held = leaf_names, [], 0   # `held`: versions that kept to the declared dims
@@ -113,7 +113,9 @@ class Entry:
 
     def forward(self, *leaves):
         if not core().recording():   # eagerly, or in replay mode
-            return self._run(leaves)
+            outputs = self._run(leaves)
+            self.take_ended()
+            return outputs
         thread, watch = threading.get_ident(), self.table.watch
         attempt, before = Attempt(caller_tensors(sys._getframe(2), watch)), (watch.state(), host_state())
         try:
@@ -127,6 +129,7 @@ class Entry:
             raise
         finally:
             RECORDING.discard(thread)
+        self.take_ended()
         self._judge(same_state(before[0], watch.state()) and before[1] == host_state())
         return outputs
 
@@ -142,18 +145,22 @@ class Entry:
         made = []
         args, kwargs = self._arguments(leaves, made)
         before = snapshot(made)
-        result = self._fn(*args, **kwargs)
-        copies, outputs = Copies(), []
+        self._ended[threading.get_ident()] = Ended(made, before, leaves)   # if it ends otherwise than here
+        return self._flattened(self._fn(*args, **kwargs), made, before)
+
+    def _flattened(self, result, made, before):
+        copies = Copies()
         copies.bind(made)
+        flat = Results(copies)
         try:
-            structure = flatten_result(result, outputs, copies)
-            contents = tuple((number, flatten_content(made[number], outputs, copies)) for number in changed(made, before))
+            structure = flat.flatten(result)
+            contents = tuple((number, flat.content(made[number])) for number in changed(made, before))
         except Unsupported as error:
             raise Bypass(result) from error
         number = self._number(structure, contents)
         if number >= MAX_RESULTS:
             raise Bypass(result)
-        return [*outputs, number]
+        return [*flat.leaves, number]
 
     def _arguments(self, leaves, made):
         values = Reader([leaf.item() if is_float else leaf for leaf, is_float in zip(leaves, self._floats)])
@@ -180,6 +187,9 @@ class Entry:
 
     def take_failure(self):
         return self._failures.pop(threading.get_ident(), None)
+
+    def take_ended(self):
+        return self._ended.pop(threading.get_ident(), None)
 
 
 def call_names(structure, parameters):
@@ -224,10 +234,10 @@ def builder(structure, contents):
         return all_but_last if structure[0] is tuple else list_but_last
 
     def general(found, originals):
-        leaves = iter(found)
-        result = unflatten_result(structure, leaves, originals)
+        builder = Builder(iter(found), originals)
+        result = builder.build(structure)
         for number, content in contents:
-            store_content(originals[number], content, leaves, originals)
+            store(originals[number], builder.content(content))
         return result
 
     return general

@@ -23,11 +23,11 @@ from ..errors import CompileError, DimError, OptionError
 from ..ledger import LEDGER
 from ..locks import fork_safe_lock
 from ..option_values import disabled, resolve
-from ..recording.arithmetic import NUMBERS, ours, value_of
 from ..recording.locator import place_of
 from .check import Checker
 from .jit_entry import KEY, RECORDING, Bypass, Entry, NeedsTape, all_but_last, call_names, cannot_record, first
 from .replayed import replayed
+from .results import is_recorded, real
 from .tree import Copies, Unsupported, flatten
 from .watch import Watch
 
@@ -212,26 +212,22 @@ class Jitted:
         try:
             found = entry.region(*leaves)
         except Exception as error:
-            return self._failed(entry, error, args, kwargs)
+            return self._failed(entry, error, leaves, originals, args, kwargs)
         if entry.runs != before and grad_mode() and any_requires_grad(found):
             entry.give_up("gradient")   # through a tensor that no argument and no module holds
         return entry.results[found[-1]](found, originals)
 
-    def _failed(self, entry, error, args, kwargs):
+    def _failed(self, entry, error, leaves, originals, args, kwargs):
         """An exception from a region: the program's own, or one that only symbolic values bring about."""
-        failure = entry.take_failure()
-        if failure is None:
-            if isinstance(error, Bypass):
-                self._count("unsupported_result", error)
-                return error.result
-            raise error
-        reason = FAILURES.get(type(error), "recording_raised")
-        repeatable = failure.repeatable()
-        if not repeatable and not isinstance(error, Bypass):
-            raise cannot_record(error)
-        result = error.result if not repeatable else self._again(failure, args, kwargs)
-        with self._lock:
-            self._forget(entry, reason)
+        failure, ended = entry.take_failure(), entry.take_ended()
+        reason = "unsupported_result" if failure is None else FAILURES.get(type(error), "recording_raised")
+        again = failure is not None and failure.repeatable()
+        result = self._again(failure, args, kwargs) if again else ended and ended.hand_over(originals, leaves, getattr(error, "result", None))
+        if not again and not isinstance(error, Bypass):
+            raise error if failure is None else cannot_record(error)
+        if failure is not None:
+            with self._lock:
+                self._forget(entry, reason)
         self._count(reason, error)
         return result
 
@@ -449,16 +445,6 @@ def declared(fn, dims, options):
 
 def any_requires_grad(values):
     return any(value.requires_grad for value in values if isinstance(value, torch.Tensor))
-
-
-def is_recorded(value):
-    if isinstance(value, torch.Tensor):
-        return torch._C._dispatch_keys(value).has(KEY)
-    return isinstance(value, NUMBERS) and ours(value.node)
-
-
-def real(value):
-    return torch.ops.aten.alias(value) if isinstance(value, torch.Tensor) else value_of(value.node)
 
 
 def ambient():

@@ -5,11 +5,12 @@ what a recording can follow: tensors and integers (floats on request); everythin
 by value, with 0.0 told from -0.0 and 1 from True. What has no place in either raises Unsupported: nothing is guessed.
 
 Containers are copied, so that the function may change what it was given; `Copies` remembers which copy stands for which of
-the caller's objects, and a result that is one of them is handed back as that object.
+the caller's objects. Results, and what the function changed, are results.py's.
 """
 
 import collections
 import copy
+import copyreg
 import dataclasses
 import enum
 import math
@@ -22,7 +23,7 @@ from ..recording.arithmetic import plain
 
 KEY = torch._C._dispatch_key_parse("DeferredInit")   # of what the core records
 TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
-BY_VALUE = (type(None), str, bytes, bool, complex, type(...), range,
+BY_VALUE = (type(None), str, bytes, bool, complex, type(...),
             torch.dtype, torch.device, torch.layout, torch.memory_format)
 DICTS = (dict, collections.OrderedDict)
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
@@ -71,7 +72,7 @@ def constant(value):
         return Constant(value, id(value))
     if isinstance(value, (torch.Generator, type)) or stateless(value):
         return Constant(value, id(value))   # the structure holds the object, so its address is not used again
-    if kind is slice:
+    if kind is slice or kind is range:   # ranges are equal where their items are
         return Constant(value, tuple(constant(part) for part in (value.start, value.stop, value.step)))
     raise Unsupported(value)
 
@@ -89,6 +90,14 @@ def generators_in(structure):
     return [found for part in structure for found in generators_in(part)] if isinstance(structure, tuple) else []
 
 
+def key_of(key):
+    """Of a dict. Keys that are equal need not be the same: 1 and True, 0.0 and -0.0, inside of a tuple too."""
+    if type(key) in (tuple, frozenset):
+        items = [key_of(item) for item in key]
+        return Constant(type(key)(item.value for item in items), type(key)(items))
+    return constant(plain(key))   # a size as a key is a size that was read
+
+
 # --- containers: parts of an object, and what else it takes to build it again
 
 def parts(value):
@@ -97,18 +106,22 @@ def parts(value):
     if kind is tuple or kind is list or kind is torch.Size:
         return kind, None, list(value)
     if kind in DICTS:
-        keys = map(plain, value)   # a size as a key is a size that was read
-        return kind, tuple((type(key), key) for key in keys), list(value.values())
+        return kind, tuple(map(key_of, value)), list(value.values())
     if isinstance(value, tuple) and hasattr(kind, "_fields"):
-        return kind, "named", list(value)
+        return None if getattr(value, "__dict__", None) else (kind, "named", list(value))
     if kind in _pytree.SUPPORTED_NODES:
         children, context = _pytree.SUPPORTED_NODES[kind].flatten_fn(value)
         return kind, ("registered", hashable(context)), list(children)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        names = vars(value) if hasattr(value, "__dict__") else (field.name for field in dataclasses.fields(value))
-        names = tuple(sorted(names))
+    if dataclasses.is_dataclass(value) and kind.__new__ is object.__new__ and not isinstance(value, torch.nn.Module):
+        names = tuple(sorted(own_names(value)))
         return kind, ("fields", names), [getattr(value, name) for name in names]
-    return None
+    return None   # a dataclass that is a list as well holds more than fields
+
+
+def own_names(value):
+    """Of what an object holds, in its __dict__ or in slots, not all of which need be filled."""
+    slots = [name for name in copyreg._slotnames(type(value)) if hasattr(value, name)]
+    return {*slots, *getattr(value, "__dict__", ())}
 
 
 def hashable(context):
@@ -132,7 +145,7 @@ def build(kind, extra, children):
     if kind in (tuple, list, torch.Size):
         return kind(children)
     if kind in DICTS:
-        return kind(zip((key for _, key in extra), children))
+        return kind(zip((key.value for key in extra), children))
     if extra == "named":
         return kind._make(children)
     if extra[0] == "registered":
@@ -229,7 +242,7 @@ def leaf_names(structure, name):
 
 def child_steps(how, extra, count):
     if how in DICTS:
-        return [f"[{key!r}]" for _, key in extra]
+        return [f"[{key!r}]" for key in extra]
     if extra == "named":
         return [f".{field}" for field in how._fields]
     if isinstance(extra, tuple) and extra[0] == "fields":
@@ -238,97 +251,3 @@ def child_steps(how, extra, count):
     if isinstance(keys, (list, tuple)) and len(keys) == count and all(isinstance(key, str) for key in keys):
         return [f".{key}" for key in keys]
     return [f"[{i}]" for i in range(count)]
-
-
-# --- results: leaves of more kinds, and references to the caller's own containers
-
-def flatten_result(value, leaves, copies):
-    kind = type(value)
-    if isinstance(value, torch.Tensor):
-        if kind not in TENSORS or kind is not torch.Tensor and torch._C._dispatch_keys(value).has(KEY):
-            raise Unsupported(value)   # a parameter that the function has made would come back as a plain tensor
-        leaves.append(value)
-        return ("leaf",)
-    if kind is bool or isinstance(value, (torch.SymInt, torch.SymBool)) or kind is int and value in INT64:
-        leaves.append(value)
-        return ("leaf",)
-    if kind is float or isinstance(value, torch.SymFloat):   # a tensor until the caller gets it: a region returns no floats
-        leaves.append(torch.scalar_tensor(value, dtype=torch.float64))
-        return ("item",)
-    number = copies.number(value)
-    if number is not None:
-        return "argument", number
-    found = parts(value)
-    if found is None:
-        return "constant", constant(value)
-    how, extra, children = found
-    return how, extra, tuple(flatten_result(child, leaves, copies) for child in children)
-
-
-def unflatten_result(structure, leaves, originals):
-    how = structure[0]
-    if how == "leaf":
-        return next(leaves)
-    if how == "item":
-        return next(leaves).item()
-    if how == "argument":
-        return originals[structure[1]]
-    if how == "constant":
-        return structure[1].value
-    return build(how, structure[1], [unflatten_result(child, leaves, originals) for child in structure[2]])
-
-
-def result_names(structure, name="result"):
-    how = structure[0]
-    if how in ("leaf", "item"):
-        return [name]
-    if how in ("constant", "argument"):
-        return []
-    steps = child_steps(how, structure[1], len(structure[2]))
-    return [found for step, child in zip(steps, structure[2]) for found in result_names(child, name + step)]
-
-
-# --- containers that the function was given and changed
-
-def snapshot(containers):
-    return [(extra_of(value), children_of(value)) for value in containers]
-
-
-def changed(containers, before):
-    """The numbers of the containers that no longer hold the very same objects."""
-    return [number for number, (value, (extra, children)) in enumerate(zip(containers, before))
-            if mutable(value) and (extra_of(value) != extra or not same_objects(children_of(value), children))]
-
-
-def same_objects(now, before):
-    return len(now) == len(before) and all(a is b for a, b in zip(now, before))
-
-
-def extra_of(value):
-    return parts(value)[1]
-
-
-def children_of(value):
-    return parts(value)[2]
-
-
-def flatten_content(value, leaves, copies):
-    """A container as a structure even where it is one of the caller's own."""
-    how, extra, children = parts(value)
-    return how, extra, tuple(flatten_result(child, leaves, copies) for child in children)
-
-
-def store_content(original, structure, leaves, originals):
-    """The caller's container gets what the function has put into its copy."""
-    made = build(structure[0], structure[1], [unflatten_result(child, leaves, originals) for child in structure[2]])
-    if isinstance(original, list):
-        original[:] = made
-    elif type(original) in DICTS:
-        original.clear()
-        original.update(made)
-    elif isinstance(structure[1], tuple) and structure[1][0] == "fields" and not hasattr(original, "__dict__"):
-        for name in structure[1][1]:
-            object.__setattr__(original, name, getattr(made, name))
-    else:
-        vars(original).clear()
-        vars(original).update(vars(made))

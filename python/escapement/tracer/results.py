@@ -1,0 +1,201 @@
+"""What a function returned, and what it changed in containers that it was given, as flat leaves and a structure (tree.py).
+
+Leaves are of more kinds here than among arguments. A result that stands for one of the caller's containers is handed back as that
+container; one that the function made and that stands twice, in the result or in a container of the caller's, is built once.
+"""
+
+import collections
+
+import torch
+
+from ..recording.arithmetic import NUMBERS, ours, value_of
+from .tree import DICTS, INT64, KEY, TENSORS, Unsupported, build, child_steps, constant, mutable, own_names, parts
+
+
+class Results:
+    """One flattening. `copies`: which of the containers are the caller's."""
+
+    def __init__(self, copies=None):
+        self.leaves, self._copies = [], copies
+        self._met = {}      # id -> number of a container that the function made; None while we are inside of it
+        self._kept = []     # these containers: their ids are not used again
+
+    def flatten(self, value):
+        kind = type(value)
+        if isinstance(value, torch.Tensor):
+            return self._tensor(value, kind)
+        if kind is bool or isinstance(value, (torch.SymInt, torch.SymBool)) or kind is int and value in INT64:
+            self.leaves.append(value)
+            return ("leaf",)
+        if kind is float or isinstance(value, torch.SymFloat):   # a tensor until the caller gets it: a region returns no floats
+            self.leaves.append(torch.scalar_tensor(value, dtype=torch.float64))
+            return ("item",)
+        number = self._copies.number(value) if self._copies else None
+        if number is not None:
+            return "argument", number
+        found = parts(value)
+        if found is None:
+            return "constant", constant(value)
+        return self._container(value, found) if mutable(value) else self._parts(found)
+
+    def content(self, value):
+        """A container as a structure even where it is one of the caller's own."""
+        return self._parts(parts(value))
+
+    def _tensor(self, value, kind):
+        if kind not in TENSORS or kind is not torch.Tensor and torch._C._dispatch_keys(value).has(KEY):
+            raise Unsupported(value)   # a parameter that the function has made would come back as a plain tensor
+        self.leaves.append(value)
+        return ("leaf",)
+
+    def _container(self, value, found):
+        if id(value) in self._met:
+            number = self._met[id(value)]
+            if number is None:
+                raise Unsupported(value)   # it holds itself
+            return "again", number
+        number, self._met[id(value)] = len(self._kept), None
+        self._kept.append(value)
+        structure = self._parts(found)
+        self._met[id(value)] = number
+        return structure
+
+    def _parts(self, found):
+        how, extra, children = found
+        return how, extra, tuple(map(self.flatten, children))
+
+
+class Builder:
+    """Results again, in the order in which they were flattened. `leaves`: an iterator; `originals`: the caller's containers."""
+
+    def __init__(self, leaves, originals):
+        self._leaves, self._originals, self._made = leaves, originals, []
+
+    def build(self, structure):
+        how = structure[0]
+        if how == "leaf":
+            return next(self._leaves)
+        if how == "item":
+            return next(self._leaves).item()
+        if how == "argument":
+            return self._originals[structure[1]]
+        if how == "constant":
+            return structure[1].value
+        if how == "again":
+            return self._made[structure[1]]
+        if issubclass(how, tuple):
+            return self.content(structure)
+        place = len(self._made)
+        self._made.append(None)
+        self._made[place] = self.content(structure)
+        return self._made[place]
+
+    def content(self, structure):
+        return build(structure[0], structure[1], [self.build(child) for child in structure[2]])
+
+
+def result_names(structure, name="result"):
+    how = structure[0]
+    if how in ("leaf", "item"):
+        return [name]
+    if how in ("constant", "argument", "again"):
+        return []
+    steps = child_steps(how, structure[1], len(structure[2]))
+    return [found for step, child in zip(steps, structure[2]) for found in result_names(child, name + step)]
+
+
+# --- containers that the function was given and changed
+
+def snapshot(containers):
+    return [parts(value) for value in containers]
+
+
+def changed(containers, before):
+    """The numbers of the containers that no longer hold the very same objects."""
+    return [number for number, (value, was) in enumerate(zip(containers, before)) if mutable(value) and not same_parts(parts(value), was)]
+
+
+def same_parts(now, before):
+    return now is not None and now[1] == before[1] and len(now[2]) == len(before[2]) and all(a is b for a, b in zip(now[2], before[2]))
+
+
+def store(original, made):
+    """The caller's container gets what the function has put into its copy."""
+    if isinstance(original, list):
+        original[:] = made
+    elif isinstance(original, collections.deque):
+        original.clear()
+        original.extend(made)
+    elif isinstance(original, dict):
+        store_items(original, made, collections.OrderedDict if isinstance(original, collections.OrderedDict) else dict)
+    if isinstance(original, collections.defaultdict):
+        original.default_factory = made.default_factory
+    if type(original) not in DICTS:
+        store_fields(original, made)
+
+
+def store_items(original, made, base):
+    """Not by methods of the type's own: they may do more, and have done so once."""
+    items = list(base.items(made))
+    base.clear(original)
+    for key, value in items:
+        base.__setitem__(original, key, value)
+
+
+def store_fields(original, made):
+    for name in own_names(original) - own_names(made):
+        object.__delattr__(original, name)
+    for name in own_names(made):
+        object.__setattr__(original, name, getattr(made, name))
+
+
+# --- a run that did not get as far as results that are known
+
+def is_recorded(value):
+    if isinstance(value, torch.Tensor):
+        return torch._C._dispatch_keys(value).has(KEY)
+    return isinstance(value, NUMBERS) and ours(value.node)
+
+
+def real(value):
+    return torch.ops.aten.alias(value) if isinstance(value, torch.Tensor) else value_of(value.node)
+
+
+class Ended:
+    """What the function was given, when it raised or returned what has no structure: what it did to its copies is done to the caller's
+    objects, and what stands for these is replaced by them wherever it is found."""
+
+    def __init__(self, made, before, leaves):
+        self._made, self._before, self._leaves = made, before, leaves
+
+    def hand_over(self, originals, leaves, result=None):
+        """The result, in the caller's terms. `leaves`: what the caller gave in place of those that the function was given."""
+        self._stands_for = {id(made): original for made, original in zip(self._made, originals) if mutable(made)}
+        self._stands_for.update((id(ours), given) for ours, given in zip(self._leaves, leaves) if isinstance(ours, torch.Tensor))
+        self._kept = []
+        for number in changed(self._made, self._before):
+            found = parts(self._made[number])
+            if found is not None:
+                store(originals[number], build(*found[:2], list(map(self._settled, found[2]))))
+        return self._settled(result)
+
+    def _settled(self, value):
+        if id(value) in self._stands_for:
+            return self._stands_for[id(value)]
+        if is_recorded(value):
+            return self._remember(value, real(value))
+        try:
+            found = parts(value)
+        except Unsupported:
+            return value
+        if found is None:
+            return value
+        self._remember(value, value)   # while we are inside
+        children = list(map(self._settled, found[2]))
+        same = all(a is b for a, b in zip(children, found[2]))
+        return self._remember(value, value if same else build(*found[:2], children))
+
+    def _remember(self, value, now):
+        self._kept.append(value)
+        self._stands_for[id(value)] = now
+        return now
