@@ -95,7 +95,7 @@ def is_sensitive(made, program, call, eager, found):
 def off_by_roundings(arguments, seed):
     generator = torch.Generator().manual_seed(seed)
     for value in arguments.values():
-        if isinstance(value, torch.Tensor) and value.is_floating_point() and not value.requires_grad and not is_repeated(value):
+        if isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex()) and not value.requires_grad and not is_repeated(value):
             value.mul_((torch.rand(value.shape, generator=generator, dtype=torch.double) * 64 - 32) * torch.finfo(value.dtype).eps + 1)
     return arguments
 

@@ -65,3 +65,41 @@ def test_operands_of_other_dtypes_are_left_to_aten(program, foreign):
                     wanted, found = outcome(function, ours, foreign, shape), outcome(compiled, ours, foreign, shape)
                     assert all(map(same, wanted, found)), (ours, shape, wanted, found)
                 assert not any("internal_error" in region.get("fallbacks", {}) for region in compiled.info()["regions"]), (ours, shape)
+
+
+# --- out= of a dtype without kernels
+
+TARGETS = {
+    "add": lambda a, out: torch.add(a, 1, out=out), "relu of a sum": lambda a, out: torch.sum(torch.relu(a), 0, out=out), "cat": lambda a, out: torch.cat([a, a], out=out),
+    "stack": lambda a, out: torch.stack([a, a], out=out), "amax": lambda a, out: torch.amax(a, 0, out=out), "mean": lambda a, out: torch.mean(a, 0, out=out),
+    "softmax": lambda a, out: torch.softmax(a, 0, out=out), "cumsum": lambda a, out: torch.cumsum(a, 0, out=out), "where": lambda a, out: torch.where(a > 0, a, a, out=out),
+    "matmul": lambda a, out: torch.matmul(a, a, out=out), "index_select": lambda a, out: torch.index_select(a, 0, torch.tensor([0, 0])[: a.size(0)], out=out),
+    "full": lambda a, out: torch.full((a.size(0),), 2.0, out=out), "arange": lambda a, out: torch.arange(a.size(0), out=out), "eq": lambda a, out: torch.eq(a, a, out=out),
+    "clamp": lambda a, out: torch.clamp(a, 0, 1, out=out), "norm": lambda a, out: torch.norm(a, out=out), "argmax": lambda a, out: torch.argmax(a, 0, out=out),
+    "masked_select": lambda a, out: torch.masked_select(a, a > 0, out=out), "gather": lambda a, out: torch.gather(a, 0, torch.zeros_like(a, dtype=torch.int64), out=out),
+}
+
+
+def written(function, n, foreign):
+    """What becomes of the target, or that eager refuses."""
+    a, target = torch.arange(n) - 1.0, torch.zeros(0).to(foreign)
+    try:
+        return function(a, target)
+    except (RuntimeError, TypeError, IndexError):
+        return ["refused"]
+
+
+@pytest.mark.parametrize("foreign", FOREIGN, ids=str)
+@pytest.mark.parametrize("program", TARGETS)
+def test_results_of_other_dtypes_are_left_to_aten(program, foreign):
+    def function(a, target):
+        return [TARGETS[program](a, target), a * 2, a.sum()]
+
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for first in (0, 3):
+            compiled = escapement.jit(function)
+            for n in (first, 3, 1, 0, 4):
+                wanted, found = written(function, n, foreign), written(compiled, n, foreign)
+                assert len(wanted) == len(found) and all(map(same, wanted, found)), (n, wanted, found)
+            assert not any("internal_error" in region.get("fallbacks", {}) for region in compiled.info()["regions"])

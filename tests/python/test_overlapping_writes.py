@@ -93,3 +93,36 @@ def test_what_is_refused_behind_a_write_was_written_once(name, mode):
         ours, eager = outcomes
         assert torch.equal(mine, theirs), (rows, columns, step)
         assert ours is eager if isinstance(eager, type) else torch.equal(ours, eager), (rows, columns, step)
+
+
+# --- parts of expanded axes
+
+# A part of one element keeps the stride 0 of the axis that it was cut from; an axis that was expanded to one element has a new axis's.
+PARTS = {
+    "row": lambda v: v[1:2], "first": lambda v: v[:1], "rest": lambda v: v[1:], "narrow": lambda v: v.narrow(0, 1, 1), "transposed": lambda v: v.t()[:, 1:2].t(),
+    "unsqueezed": lambda v: v.unsqueeze(0)[:, 1:2].squeeze(0), "whole": lambda v: v, "again": lambda v: v.expand(2, *v.shape)[0, 1:2],
+}
+
+
+def tried(function, *args):
+    try:
+        return function(*args)
+    except RuntimeError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_of_an_expanded_axis_written_over_itself(part, mode):
+    def write(x, rows):
+        v = x.expand(rows, *x.shape)
+        whole = PARTS[part](v)
+        whole.copy_(PARTS[part](v))
+        return whole.stride(), whole.sum()
+
+    compiled = escapement.jit(write, mode=mode)
+    for n, rows in ((0, 2), (5, 2), (3, 2), (4, 3), (1, 2), (5, 2), (3, 1), (3, 2)):
+        ours, eager = line(n), line(n)
+        with torch.no_grad():
+            found, wanted = tried(compiled, ours, rows), tried(write, eager, rows)
+        assert found == wanted and torch.equal(ours, eager), (n, rows, found, wanted)

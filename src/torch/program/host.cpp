@@ -6,7 +6,6 @@
 #include "support/error.h"
 #include "torch/program/pool.h"
 #include "torch/record/recorder_tape.h"
-#include "trace/layout.h"
 
 namespace escapement {
 namespace {
@@ -55,6 +54,46 @@ bool is_borrowed(const at::Tensor& tensor) {
   return tensor.has_storage() && tensor.storage().data_ptr().get_deleter() == &not_ours;
 }
 
+// Unlike dense_order: an axis of one element has a stride of its own, which ATen looks at (whether two views are the same one).
+std::vector<uint8_t> TensorRecipes::stepping_order(const TensorType& type) {
+  std::vector<uint8_t> order;
+  std::vector<bool> taken(static_cast<size_t>(type.rank()));
+  Dim expected = dims_.constant(1);
+  while (order.size() < taken.size()) {
+    int axis = type.rank() - 1;
+    while (axis >= 0 && (taken[axis] || type.strides[axis] != expected)) --axis;
+    if (axis < 0) return {};
+    taken[axis] = true;
+    order.push_back(static_cast<uint8_t>(axis));
+    expected = dims_.mul(expected, type.sizes[axis]);
+  }
+  return order;
+}
+
+// Whether an axis of stride 0 is as long as it was expanded to: part of a longer one keeps its stride, and so does one that was given.
+bool TensorRecipes::is_as_expanded(ValueId value, int32_t axis) const {
+  const Trace& trace = plan_.trace;
+  while (trace[value].definition) {
+    const Instr& made = trace[trace[value].definition];
+    if (made.op == Op::reshape) return true;
+    if (made.op == Op::expand) {
+      const TensorType &whole = trace.type(value), &before = trace.type(made.operands[0]);
+      axis -= whole.rank() - before.rank();
+      if (axis < 0 || dims_.as_constant(before.strides[axis]) != std::optional<int64_t>(0)) return true;
+      value = made.operands[0];
+      continue;
+    }
+    if (info(made.op).kind != OpKind::view || made.op == Op::as_strided) return false;
+    if (made.op == Op::slice && made.attrs.axis == axis) return false;
+    if (made.op == Op::permute) axis = made.attrs.axes[static_cast<size_t>(axis)];
+    else if (made.op == Op::unsqueeze && made.attrs.axis == axis) return false;
+    else if (made.op == Op::unsqueeze) axis -= axis > made.attrs.axis;
+    else if (made.op == Op::squeeze || made.op == Op::select) axis += axis >= made.attrs.axis;
+    value = made.operands[0];
+  }
+  return false;
+}
+
 uint32_t TensorRecipes::add(ValueId value) {
   const auto known = std::find_if(known_.begin(), known_.end(), [&](const auto& entry) { return entry.first == value; });
   if (known != known_.end()) return known->second;
@@ -68,12 +107,15 @@ uint32_t TensorRecipes::add(ValueId value) {
   recipe.whole = value == buffer.root;
   const TensorType& root = plan_.trace.type(buffer.root);
   recipe.alike = type.sizes == root.sizes && type.strides == root.strides && type.offset == root.offset;
-  if (const auto order = dense_order(dims_, type.sizes, type.strides)) recipe.dense.assign(order->rbegin(), order->rend());
+  recipe.dense = stepping_order(type);
   if (type.dtype != DType::other) recipe.dtype = c10::scalarTypeToTypeMeta(scalar_type_of(type.dtype));
   else ESCAPEMENT_CHECK(root.dtype == DType::other, "a view of another dtype than its root's is a call's result");
   for (const Dim size : type.sizes) recipe.sizes.push_back(executable_.slot(size));
   for (const Dim stride : type.strides) {
-    if (dims_.as_constant(stride) == std::optional<int64_t>(0)) recipe.expanded |= uint64_t{1} << recipe.strides.size();
+    const auto axis = static_cast<int32_t>(recipe.strides.size());
+    const bool stays = dims_.as_constant(stride) == std::optional<int64_t>(0);
+    recipe.expanded |= uint64_t{stays} << axis;
+    recipe.new_if_one |= uint64_t{stays && is_as_expanded(value, axis)} << axis;
     recipe.strides.push_back(executable_.slot(stride));
   }
   if (type.offset) recipe.offset = executable_.slot(type.offset);
@@ -112,15 +154,15 @@ c10::IntArrayRef TensorTable::strides(const TensorRecipe& recipe) {
   const auto made = values(recipe.strides, strides_);
   const bool is_empty = std::any_of(recipe.sizes.begin(), recipe.sizes.end(), [&](Slot slot) { return context_.table[slot] == 0; });
   if (is_empty) stride_over_nothing(recipe);
-  else if (recipe.expanded != 0) stride_over_one(recipe);
-  return is_empty || recipe.expanded != 0 ? c10::IntArrayRef(strides_) : made;
+  else if (recipe.new_if_one != 0) stride_over_one(recipe);
+  return is_empty || recipe.new_if_one != 0 ? c10::IntArrayRef(strides_) : made;
 }
 
 void TensorTable::stride_over_one(const TensorRecipe& recipe) {
   int64_t next = 1;
   for (size_t d = strides_.size(); d-- > 0;) {
     const int64_t size = context_.table[recipe.sizes[d]];
-    if ((recipe.expanded >> d & 1) != 0 && size == 1) strides_[d] = next;
+    if ((recipe.new_if_one >> d & 1) != 0 && size == 1) strides_[d] = next;
     next = size * strides_[d];
   }
 }

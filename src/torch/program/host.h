@@ -32,6 +32,7 @@ struct TensorRecipe {
   caffe2::TypeMeta dtype;            // none for a dtype that has no name of ours: it is the root's
   std::vector<Slot> sizes, strides;
   uint64_t expanded = 0;             // axes whose stride is 0 for all sizes
+  uint64_t new_if_one = 0;           // of these: axes that have the stride of a new axis where they have one element
   Slot offset = 0;                   // elements from the root's first element
   uint32_t level = 0;                // of the shape program: when all of these are known
 };
@@ -45,6 +46,9 @@ class TensorRecipes {
   std::vector<TensorRecipe> take() && { return std::move(recipes_); }
 
  private:
+  std::vector<uint8_t> stepping_order(const TensorType& type);
+  bool is_as_expanded(ValueId value, int32_t axis) const;
+
   const LaunchPlan& plan_;
   Executable& executable_;
   DimTable dims_;                    // a copy to compute in

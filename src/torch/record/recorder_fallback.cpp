@@ -352,6 +352,7 @@ class OneOp {
     call_.why = Reason::call_attribute;
     try {
       if (!plan_.lower(call_)) return false;
+      if (writes_foreign()) return call_.decline(Reason::call_dtype);
       call_.why = Reason::call_rule_disagreed;
       if (plan_.writes.empty()) return functional_agrees(call_) && (hold_seen_layout(), true);
       if (plan_.metadata) return rename_metadata();
@@ -362,6 +363,12 @@ class OneOp {
       call_.why = Reason::call_rule_disagreed;
     }
     return false;
+  }
+
+  // What is asked for by out= may have a dtype that no kernel of ours writes, whatever the operands have.
+  bool writes_foreign() const {
+    const auto is_foreign = [](const at::Tensor& real) { return real.defined() && dtype_of(real.scalar_type()) == DType::other; };
+    return plan_.form == OpPlan::Form::out && std::any_of(call_.reals.begin(), call_.reals.end(), is_foreign);
   }
 
   // What a layout was compared with at the sizes of the recording may be nothing: then it is held to sizes that agree in what decides it.
