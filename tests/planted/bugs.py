@@ -120,8 +120,8 @@ BUGS = [
         "an element more than 2 GiB away"),
     # --- src/torch
     Bug("random_is_no_effect", "torch", "src/torch/record/lower_call.cpp",
-        "const bool effect = !writes.empty() || draws() || call_.reals.empty() || effects_.other;",
-        "const bool effect = !writes.empty() || call_.reals.empty() || effects_.other;", "random numbers that nobody reads are not drawn",
+        "const bool effect = !writes.empty() || draws() || returns_nothing() || effects_.other;",
+        "const bool effect = !writes.empty() || returns_nothing() || effects_.other;", "random numbers that nobody reads are not drawn",
         ("test_jit_planted.py", "test_jit.py")),
     Bug("seeds_are_lost", "torch", "src/torch/record/recorder.cpp",
         "if (const std::string changed = tape.world->at_end(); !changed.empty()) tape.refuse(Reason::state_changed, changed);",

@@ -216,7 +216,7 @@ std::vector<at::Tensor> flatten(const torch::jit::Stack& stack) {
 
 bool take_results(const CallRecipe& recipe, const torch::jit::Stack& stack, TensorTable& tensors, const std::vector<TensorRecipe>& recipes) {
   const std::vector<at::Tensor> results = flatten(stack);
-  if (results.size() < recipe.results.size()) return false;
+  if (results.size() != recipe.results.size()) return false;   // a list may have grown
   for (size_t i = 0; i < recipe.results.size(); ++i) {
     if (recipe.results[i].wanted && !take_result(recipe.results[i], results[i], tensors, recipes)) return false;
   }

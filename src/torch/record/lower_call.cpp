@@ -62,6 +62,11 @@ void hold_targets(OpCall& call, const std::vector<std::vector<Dim>>& rules) {
   }
 }
 
+bool effect_before(const OpCall& call) {
+  const auto& instrs = call.tape.trace().instrs;
+  return std::any_of(instrs.begin(), instrs.end(), [](const Instr& instr) { return instr.effect || !instr.writes.empty(); });
+}
+
 // A result whose sizes or strides no rule gives: born symbols, whose sources are set once the value exists.
 struct Born {
   size_t result;
@@ -81,12 +86,12 @@ class CallRecorder {
     rules_ = rule_sizes(call_);
     hold_targets(call_, rules_);
     // A claim that fails is a failed check, and then all is done again: nothing may be claimed of a flow with effects, or behind one.
-    if (flow_of(call_) && (effects_.other || effects_.writes_arguments || effect_before())) rules_.clear();
+    if (flow_of(call_) && (effects_.other || effects_.writes_arguments || effect_before(call_))) rules_.clear();
     if (!rules_.empty() && rules_.size() < call_.reals.size()) rules_.resize(call_.reals.size());
     std::vector<TensorType> types;
     for (size_t i = 0; i < call_.reals.size(); ++i) types.push_back(result_type(i));
     const std::vector<uint32_t> writes = written_operands(collected);
-    const bool effect = !writes.empty() || draws() || call_.reals.empty() || effects_.other;
+    const bool effect = !writes.empty() || draws() || returns_nothing() || effects_.other;
     const InstrId instr = call_.build.call(library_target(call_.plan.target), collected.operands, std::move(collected.args), std::move(types),
                                            writes, effect, draws() ? Reason::call_random : call_.why);
     call_.results = call_.tape.trace()[instr].results;
@@ -104,10 +109,8 @@ class CallRecorder {
 
   bool draws() const { return call_.plan.random || call_.draws; }
 
-  bool effect_before() const {
-    const auto& instrs = call_.tape.trace().instrs;
-    return std::any_of(instrs.begin(), instrs.end(), [](const Instr& instr) { return instr.effect || !instr.writes.empty(); });
-  }
+  // An empty list is a result.
+  bool returns_nothing() const { return call_.reals.empty() && call_.plan.schema->returns().empty(); }
 
   TensorType result_type(size_t i) {
     const at::Tensor& real = call_.reals[i];
@@ -314,8 +317,39 @@ void note_dropout(OpCall& call) {
   call.choice = Choice{.source = input, .copies = {}, .strays = {}, .itself = true, .unlike = unlike};
 }
 
+bool returns_list(const OpPlan& plan) {
+  const auto& returns = plan.schema->returns();
+  return std::any_of(returns.begin(), returns.end(), [](const c10::Argument& r) { return r.type()->kind() == c10::TypeKind::ListType; });
+}
+
+// Of an operator of somebody else's we know that sizes decide how long its list is, not how. Where nothing has happened yet the list itself tells,
+// and the call begins anew; else it has to be known before.
+void guard_sizes(OpCall& call) {
+  if (!effect_before(call)) return;
+  for (const ValueId v : call.values) {
+    if (!v) continue;
+    for (const Dim size : std::vector<Dim>(call.type(v).sizes))
+      call.tape.guard_relation(Guard::Kind::equal, size, call.table().constant(*call.table().hint(size)), true, "the length of a list of results");
+  }
+}
+
+// How many results there are.
+void guard_count(OpCall& call) {
+  if (call.plan.form != OpPlan::Form::functional || !returns_list(call.plan)) return;
+  if (call.plan.base.empty()) return guard_sizes(call);
+  if (call.plan.base != "split_copy" && call.plan.base != "unbind_copy") return;
+  const ValueId self = call.value_at(0);
+  const auto axis = call.axis("dim", call.rank(self));
+  if (!axis || call.reals.empty()) return;
+  DimTable& dims = call.table();
+  const Dim total = call.type(self).sizes[*axis], count = dims.constant(static_cast<int64_t>(call.reals.size()));
+  if (call.plan.base == "split_copy") return hold_pieces(call, total, call.dim("split_size"));
+  call.tape.guard_relation(Guard::Kind::equal, total, count, true, "unbind");
+}
+
 // Before the call: what comes out of it otherwise would be noticed only behind it, when there is no way back.
 void guard_degenerate_sizes(OpCall& call) {
+  guard_count(call);
   if (call.plan.base == "native_dropout") return guard_nothing(call);
   if (call.plan.base.find("conv") != call.plan.base.npos) return guard_channels(call);
   if (std::find(std::begin(kRankBySizes), std::end(kRankBySizes), call.plan.base) == std::end(kRankBySizes)) return;

@@ -415,11 +415,9 @@ bool equal_pieces(OpCall& call, ValueId v, int axis, Dim size) {
   DimTable& dims = call.table();
   const Dim total = call.type(v).sizes[axis];
   const int64_t count = static_cast<int64_t>(call.reals.size());
-  const Dim before_last = dims.mul(dims.constant(count - 1), size);
-  if (count > 1) call.tape.guard_relation(Guard::Kind::less, before_last, total, true, "number of pieces of a split");
-  call.tape.guard_relation(Guard::Kind::less_equal, total, dims.mul(dims.constant(count), size), true, "number of pieces of a split");
+  hold_pieces(call, total, size);
   std::vector<Dim> lengths(count, size);
-  lengths.back() = dims.sub(total, before_last);
+  lengths.back() = dims.sub(total, dims.mul(dims.constant(count - 1), size));
   return pieces(call, v, axis, lengths);
 }
 
@@ -445,6 +443,14 @@ void split_by_lengths(OpCall& call, Dim total, const std::vector<Dim>& lengths) 
 }
 
 }  // namespace
+
+void hold_pieces(OpCall& call, Dim total, Dim size) {
+  DimTable& dims = call.table();
+  const int64_t count = static_cast<int64_t>(call.reals.size());
+  const Dim before_last = dims.mul(dims.constant(count - 1), size);
+  if (count > 1) call.tape.guard_relation(Guard::Kind::less, before_last, total, true, "number of pieces of a split");
+  call.tape.guard_relation(Guard::Kind::less_equal, total, dims.mul(dims.constant(count), size), true, "number of pieces of a split");
+}
 
 bool lower_split(OpCall& call) {
   const ValueId v = call.value("self");
