@@ -127,3 +127,28 @@ def test_an_index_of_a_0d_tensor(index):
     for size in (0, 1, 3):
         with pytest.raises(IndexError):
             function(torch.ones(size))
+
+
+ACCEPTED_SOMEWHERE = {
+    "softmax of integers": lambda x: x.int().softmax(-1), "log_softmax of integers": lambda x: x.long().log_softmax(0), "softmax of bools": lambda x: (x > 0).softmax(0),
+    "softmax as integers": lambda x: x.softmax(0, dtype=torch.int32), "log_softmax as bools": lambda x: x.log_softmax(0, dtype=torch.bool), "logsumexp over no axis": lambda x: x.logsumexp([]),
+    "gelu_backward of two dtypes": lambda x: torch.ops.aten.gelu_backward(x.double(), x), "gelu_backward of two sizes": lambda x: torch.ops.aten.gelu_backward(x[:1], x),
+}
+
+
+@pytest.mark.parametrize("mode", ["call", "replay"])
+@pytest.mark.parametrize("name", ACCEPTED_SOMEWHERE)
+def test_what_eager_accepts_of_nothing_or_of_one_element_only(name, mode):
+    def outcome(function, rows, columns):
+        try:
+            return function(torch.ones(rows, columns)).tolist()
+        except RuntimeError as error:   # NotImplementedError is one
+            return type(error)
+
+    program, sizes = ACCEPTED_SOMEWHERE[name], [(0, 2), (1, 1), (4, 4), (3, 4), (0, 3), (2, 1), (4, 4)]
+    for first in range(3):
+        with torch.no_grad():
+            compiled = escapement.jit(program, mode=mode)
+            for shape in (*sizes[first:], *sizes[:first]):
+                assert outcome(compiled, *shape) == outcome(program, *shape), (first, shape)
+            assert "internal_error" not in str(compiled.info())

@@ -395,7 +395,13 @@ bool lower_masked_fill(OpCall& call) {
 
 bool lower_gelu(OpCall& call) { return lower_pointwise(call, call.text("approximate") == "tanh" ? Op::gelu_tanh : Op::gelu); }
 
+// oneDNN, where ATen uses it, refuses operands of two dtypes or sizes; which calls get there is ATen's affair.
 bool lower_gelu_backward(OpCall& call) {
+  const ValueId gradient = call.value("grad_output"), self = call.value("self");
+  if (!gradient || !self || call.type(gradient).dtype != call.type(self).dtype) return call.decline(Reason::call_dtype);
+  if (!call.real("grad_output").sizes().equals(call.real("self").sizes())) return call.decline(Reason::call_attribute);
+  for (size_t d = 0; d < call.type(self).sizes.size(); ++d)
+    call.tape.guard_relation(Guard::Kind::equal, call.type(gradient).sizes[d], call.type(self).sizes[d], true, "gelu_backward");
   Operands operands(call);
   if (!operands.add("grad_output") || !operands.add("self")) return false;
   return emit(call, call.text("approximate") == "tanh" ? Op::gelu_tanh_backward : Op::gelu_backward, operands);

@@ -145,6 +145,7 @@ bool lower_norm(OpCall& call) {
 bool lower_logsumexp(OpCall& call) {
   const ValueId v = call.value("self");
   if (!float_in(call, v)) return call.decline(Reason::call_dtype);
+  if (call.axes("dim", call.rank(v)).empty()) return call.decline(Reason::call_attribute);   // ATen takes it for all axes, and refuses most sizes
   return call.done(call.build.composite(Op::logsumexp, one(v), reduce_attrs(call, v)));
 }
 
@@ -158,6 +159,7 @@ bool lower_softmax(OpCall& call) {
   Attrs attrs;
   attrs.axis = *axis;
   const DType result = call.result_type();
+  if (!is_float(result)) return call.decline(Reason::call_dtype);   // ATen refuses it, but not of nothing
   const ValueId x = is_float(call.type(v).dtype) ? v : call.build.cast(v, result);
   if (result != call.type(x).dtype) attrs.dtype = result;
   return call.done(call.build.composite(log ? Op::log_softmax : Op::softmax, one(x), std::move(attrs)));
