@@ -2,22 +2,22 @@
 //
 //   escapement-opt [--passes=NAME,NAME,...] [FILE]      FILE absent or "-": standard input
 //
-// A new stage is one row of kStages. A stage gets the artifact and leaves it changed; a trace that is left at the end is
-// printed. Errors go to standard error as `error: ...` with exit status 1.
+// The stages of a compile are those of support/stages.def; what is of use on text besides is a row of kTools. A stage gets the artifact and
+// leaves it changed; a trace or plan that is left at the end is printed. Errors go to standard error as `error: ...` with exit status 1.
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <iterator>
 #include <optional>
 #include <sstream>
 
+#include "jit/stages.h"
 #include "kernels/plan.h"
 #include "support/error.h"
 #include "support/options.h"
 #include "support/text.h"
-#include "specialize/passes.h"
 #include "trace/builder.h"
 #include "trace/evaluator.h"
-#include "trace/expand.h"
 #include "trace/scalar.h"
 #include "trace/verifier.h"
 
@@ -25,22 +25,26 @@ namespace escapement {
 namespace {
 
 struct Artifact {
-  std::string text;            // the input, later the output of a stage that ends in text
-  std::optional<Trace> trace;  // empty before `parse` and after a stage that ends in text
+  std::string text;                    // the input, later the output of a stage that ends in text
+  std::optional<Compiling> compiling;  // empty before `parse` and after a stage that ends in text
 
+  Compiling& begin() {
+    if (!compiling) compiling = Compiling{parse_trace(text), {}};
+    return *compiling;
+  }
   Trace& get() {
-    if (!trace) trace = parse_trace(text);
-    return *trace;
+    if (begin().plan) throw UserError("this stage takes a trace, and the stages before it left a plan");
+    return compiling->trace;
   }
   void finish(std::string result) {
     text = std::move(result);
-    trace.reset();
+    compiling.reset();
   }
 };
 
 struct StageRow {
   std::string_view name, doc;
-  void (*run)(Artifact&);
+  std::function<void(Artifact&)> run;
 };
 
 // --- stages
@@ -200,20 +204,36 @@ std::string canonical_text(Trace& trace) {
   return result;
 }
 
-constexpr StageRow kStages[] = {
+const StageRow kTools[] = {
     {"parse", "text to trace", [](Artifact& a) { a.get(); }},
     {"verify", "check every invariant of trace/verifier.h", [](Artifact& a) { verify(a.get()); }},
     {"round-trip", "check that the text reads back equal", [](Artifact& a) { verify_text(a.get()); }},
-    {"rebuild", "make the trace again by the rules", [](Artifact& a) { a.trace = Rebuilder(a.get()).run(); }},
+    {"rebuild", "make the trace again by the rules", [](Artifact& a) { a.get() = Rebuilder(a.get()).run(); }},
     {"canonical", "show integer outputs in canonical form", [](Artifact& a) { a.finish(canonical_text(a.get())); }},
-    {"expand", "composites in simpler ops", [](Artifact& a) { a.trace = expand_composites(a.get()); }},
-    {"cse", "equal instructions become one", [](Artifact& a) { a.trace = share_common_values(a.get()); }},
-    {"dce", "leave out what nobody needs", [](Artifact& a) { a.trace = remove_dead_code(a.get()); }},
-    {"fuse", "show what runs: kernels, calls, and who stayed apart and why", [](Artifact& a) { a.finish(print_steps(make_plan(a.get(), {}))); }},
-    {"plan", "show the launch plan with its loop nests", [](Artifact& a) { a.finish(print(make_plan(a.get(), {}))); }},
     {"evaluate", "run the reference evaluator; sizes are the hints", [](Artifact& a) { a.finish(evaluation_text(a.get())); }},
     {"print", "trace to text", [](Artifact& a) { a.finish(print(a.get())); }},
 };
+
+void run_stage(const CompileStage& stage, Artifact& a) {
+  const bool shows_plan = stage.leaves == CompileStage::Leaves::text;
+  if (!shows_plan) a.get();   // throws where there is no trace
+  else if (!a.begin().plan) throw UserError("'" + std::string(stage.name) + "' shows a plan: write plan," + std::string(stage.name));
+  if (shows_plan) a.finish(stage.text(*a.compiling));
+  else stage.run(*a.compiling, Options());
+}
+
+std::string left_by(const Artifact& a) {
+  if (!a.compiling) return a.text;
+  return a.compiling->plan ? print(*a.compiling->plan) : print(a.compiling->trace);
+}
+
+std::vector<StageRow> all_stages() {
+  std::vector<StageRow> rows(std::begin(kTools), std::end(kTools));
+  for (const CompileStage& stage : compile_stages()) rows.push_back({stage.name, stage.what, [&stage](Artifact& a) { run_stage(stage, a); }});
+  return rows;
+}
+
+const std::vector<StageRow> kStages = all_stages();
 
 // --- the command line
 
@@ -266,7 +286,7 @@ int run(std::span<char* const> arguments) {
   const auto stages = find_stages(passes);
   Artifact artifact{read(path), {}};
   for (const StageRow* stage : stages) stage->run(artifact);
-  std::cout << (artifact.trace ? print(*artifact.trace) : artifact.text);
+  std::cout << left_by(artifact);
   return 0;
 }
 

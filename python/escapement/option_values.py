@@ -108,4 +108,14 @@ def checked(row, value):
     if row.choices and value not in row.choices:
         choices = ", ".join(map(str, row.choices))
         raise OptionError(f"option {row.name!r} takes one of {choices}; got {value!r}{near(str(value), map(str, row.choices))}")
+    if row.type == "str":
+        check_names(row, value)
     return value
+
+
+def check_names(row, value):
+    """Texts that name something are looked up by the core, which has the tables."""
+    try:
+        getattr(core(), "check_option", lambda *_: None)(row.name, value)
+    except RuntimeError as error:
+        raise OptionError(str(error)) from None

@@ -1,4 +1,4 @@
-// From a generic trace to something that runs: the list of steps, in order, is pipeline.cpp.
+// From a generic trace to something that runs: the stages, in order, are support/stages.def.
 #pragma once
 
 #include <memory>

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "kernels/distribute_cat.h"
 #include "kernels/lower.h"
 #include "kernels/memory.h"
 #include "support/error.h"
@@ -139,7 +138,7 @@ class Planner {
 
 LaunchPlan make_plan(Trace trace, const FusionLimits& limits) {
   LaunchPlan plan;
-  plan.trace = limits.fuse ? distribute_cat(std::move(trace)) : std::move(trace);
+  plan.trace = std::move(trace);
   Planner(plan, limits).run();
   return plan;
 }

@@ -8,6 +8,7 @@
 
 #include "support/error.h"
 #include "support/fork.h"
+#include "support/text.h"
 
 namespace escapement {
 namespace {
@@ -32,10 +33,35 @@ OptionType type_of(const std::string&) { return OptionType::text; }
   throw UserError("option '" + std::string(name) + "' wants " + std::string(type_name(type)) + ", not '" + std::string(value) + "'");
 }
 
+[[noreturn]] void refuse_choice(std::string_view option, std::string_view value, const std::vector<std::string_view>& choices) {
+  std::string message = "option '" + std::string(option) + "' does not know '" + std::string(value) + "'";
+  if (std::string_view near = nearest_name(value, choices); !near.empty()) message += "; did you mean '" + std::string(near) + "'?";
+  message += " It takes " + join(choices, ", ", [](std::string_view choice) { return std::string(choice); });
+  throw UserError(message);
+}
+
+void check_one_of(std::string_view option, std::string_view value, const std::vector<std::string_view>& choices) {
+  if (std::find(choices.begin(), choices.end(), value) == choices.end()) refuse_choice(option, value, choices);
+}
+
+const std::vector<std::string_view>& stage_names() {
+  static const std::vector<std::string_view> names{
+#define STAGE(name, leaves, what) #name,
+#include "support/stages.def"
+#undef STAGE
+  };
+  return names;
+}
+
 // Texts that are names of something.
 void check_choice(std::string_view name, std::string_view value) {
-  if (name != "compile" || value == "block" || value == "background") return;
-  throw UserError("option 'compile' wants 'block' or 'background', not '" + std::string(value) + "'");
+  if (name == "compile") return check_one_of(name, value, {"block", "background"});
+  if (name != "dump") return;
+  while (!value.empty()) {
+    const size_t comma = std::min(value.find(','), value.size());
+    check_one_of(name, value.substr(0, comma), stage_names());
+    value.remove_prefix(std::min(comma + 1, value.size()));
+  }
 }
 
 // Calls visit(field) on the field of that name; throws if there is none.

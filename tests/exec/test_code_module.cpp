@@ -98,7 +98,7 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 
 TEST(CodegenIr, MainLoopOfAMapIsVectorsOnly) {
   LoopNest nest = chain(DType::f32, 2.5);
-  std::string ir = CodeGenerator::instance().ir_text({{&nest, Variant::fast, "k"}}), main = block_of(ir, "main");
+  std::string ir = CodeGenerator::instance().text({{&nest, Variant::fast, "k"}}, CodeText::ir), main = block_of(ir, "main");
   std::string vector = "<" + std::to_string(CodeGenerator::instance().target().vector_bits / 32) + " x float>";
   EXPECT_TRUE(contains(main, "load " + vector)) << ir;
   EXPECT_TRUE(contains(main, "store " + vector)) << ir;
@@ -109,14 +109,14 @@ TEST(CodegenIr, NothingIsPromisedThatIsNotProved) {
   LoopNest map = chain(DType::f32, 2.5), row = row_sum();
   for (const LoopNest* nest : {&map, &row})
     for (Variant variant : {Variant::fast, Variant::general}) {
-      std::string ir = CodeGenerator::instance().ir_text({{nest, variant, "k"}});
+      std::string ir = CodeGenerator::instance().text({{nest, variant, "k"}}, CodeText::ir);
       for (const char* bad : {"noalias", "nsw", "nuw", "inbounds", "fast", "contract", "reassoc"}) EXPECT_FALSE(contains(ir, bad)) << bad << "\n" << ir;
     }
 }
 
 TEST(CodegenIr, AccumulatorsOfASumStayInRegisters) {
   LoopNest nest = row_sum();
-  std::string main = block_of(CodeGenerator::instance().ir_text({{&nest, Variant::fast, "k"}}), "main");
+  std::string main = block_of(CodeGenerator::instance().text({{&nest, Variant::fast, "k"}}, CodeText::ir), "main");
   EXPECT_TRUE(contains(main, "phi <")) << main;
   EXPECT_FALSE(contains(main, "store")) << main;
 }

@@ -126,3 +126,23 @@ def test_options_command(capsys):
     assert main(["options"]) == 0
     assert "strict: bool" in capsys.readouterr().out
     assert main(["optoins"]) == 2
+
+
+# --- dump
+
+NO_CORE = pytest.mark.skipif(not hasattr(escapement.core.core(), "Region"), reason="needs the compiled core")
+
+
+@NO_CORE
+def test_an_unknown_stage_is_refused_with_a_near_match():
+    with pytest.raises(OptionError, match="'dump' does not know 'pln'; did you mean 'plan'"):
+        escapement.jit(double, dump="record,pln")(torch.ones(2))
+
+
+@NO_CORE
+@pytest.mark.parametrize("stage, shown", [("record", "trace \"double\""), ("plan", "launch k0_mul"), ("ir", "define void @k0_mul"), ("assembly", "k0_mul:")])
+def test_a_stage_is_shown(stage, shown, capfd):
+    with torch.no_grad():
+        escapement.jit(double, dump=stage)(torch.ones(2))
+    said = capfd.readouterr().err
+    assert f"--- {stage}: " in said and shown in said

@@ -121,11 +121,13 @@ TEST(Options, AreSetByNameFromTextAndFromTypedValues) {
   set_option(options, "strict", "true");
   set_option(options, "fuse", false);
   set_option(options, "max_recordings", int64_t{3});
-  set_option(options, "dump", "trace,plan");
+  set_option(options, "dump", "expand,plan");
   EXPECT_TRUE(options.strict);
   EXPECT_FALSE(options.fuse);
   EXPECT_EQ(options.max_recordings, 3);
-  EXPECT_EQ(options.dump, "trace,plan");
+  EXPECT_EQ(options.dump, "expand,plan");
+  EXPECT_THROW(set_option(options, "dump", "plan,expnad"), UserError);
+  EXPECT_THROW(set_option(options, "dump", "codegen"), UserError);
 }
 
 TEST(Options, MistakesNameTheOptionAndTheRemedy) {

@@ -87,16 +87,18 @@ OwnedModule build(Jit& jit, const GuardProgram& program) {
   return result;
 }
 
+void optimise(Jit& jit, llvm::Module& module) {
+  jit.optimise(module);
+  store_known_lanes(module);
+}
+
 OwnedModule build(Jit& jit, const std::vector<KernelSource>& sources, size_t begin, size_t end) {
   OwnedModule result = new_module(jit);
   for (size_t i = begin; i < end; ++i) emit(*result.module, sources[i], jit.target());
   verify(*result.module);
   // Code for given sizes is made while nobody waits. The optimiser keeps every bit of the results: no instruction allows it to do
   // otherwise.
-  if (sources[begin].sizes != nullptr) {
-    jit.optimise(*result.module);
-    store_known_lanes(*result.module);
-  }
+  if (sources[begin].sizes != nullptr) optimise(jit, *result.module);
   return result;
 }
 
@@ -160,8 +162,12 @@ class Generator final : public CodeGenerator {
     return std::make_unique<LinkedCode>(jit_.link(found->second.bytes, {source.name}), std::vector{source.name});
   }
 
-  std::string ir_text(const std::vector<KernelSource>& sources) override {
-    return text_of(*build(jit_, sources, 0, sources.size()).module);
+  std::string text(const std::vector<KernelSource>& sources, CodeText form) override {
+    const std::shared_lock lock(inside());
+    const OwnedModule module = build(jit_, sources, 0, sources.size());
+    if (form == CodeText::assembly) return jit_.assembly(*module.module);
+    if (form == CodeText::optimised) optimise(jit_, *module.module);
+    return text_of(*module.module);
   }
 
   const TargetInfo& target() const override { return jit_.target(); }

@@ -34,6 +34,8 @@ struct TargetInfo {
   int vector_bits = 256;
 };
 
+enum class CodeText : uint8_t { ir, optimised, assembly };  // verified LLVM IR as emitted, behind the optimiser; the processor's language
+
 class CodeGenerator {
  public:
   static CodeGenerator& instance();                          // created at first use; thread safe
@@ -43,7 +45,7 @@ class CodeGenerator {
   // kernel's key, or where they are not those that were made.
   virtual void make_object(const KernelSource& source, ObjectCode& into) = 0;
   virtual std::unique_ptr<CodeModule> link(const KernelSource& source, const ObjectCode& objects) = 0;
-  virtual std::string ir_text(const std::vector<KernelSource>& sources) = 0;                  // verified LLVM IR, for tests and dumps
+  virtual std::string text(const std::vector<KernelSource>& sources, CodeText form) = 0;      // to be looked at; throws InternalError
   virtual const TargetInfo& target() const = 0;
   virtual GuardCode compile_guards(const GuardProgram& program) = 0;                          // throws InternalError
   virtual std::string ir_text(const GuardProgram& program) = 0;

@@ -6,18 +6,21 @@
 #include "jit/llvm/orc.h"
 
 #include <llvm/Analysis/TargetLibraryInfo.h>
+#include <llvm/ADT/SmallString.h>
 #include <llvm/ExecutionEngine/JITLink/JITLinkMemoryManager.h>
 #include <llvm/ExecutionEngine/Orc/AbsoluteSymbols.h>
 #include <llvm/ExecutionEngine/Orc/CompileUtils.h>
 #include <llvm/ExecutionEngine/Orc/LLJIT.h>
 #include <llvm/Config/llvm-config.h>
 #include <llvm/ExecutionEngine/Orc/ObjectLinkingLayer.h>
+#include <llvm/IR/LegacyPassManager.h>
 #include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/CommandLine.h>
 #include <llvm/Support/ErrorHandling.h>
 #include <llvm/Support/MemoryBuffer.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/VirtualFileSystem.h>
+#include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
 
 #include <atomic>
@@ -185,6 +188,17 @@ class Compiler {
     return object;
   }
 
+  std::string assembly(llvm::Module& module) {
+    std::unique_ptr<llvm::TargetMachine> machine = acquire();
+    llvm::SmallString<0> text;
+    llvm::raw_svector_ostream stream(text);
+    llvm::legacy::PassManager passes;
+    if (machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile)) throw InternalError("this target has no assembly language");
+    passes.run(module);
+    release(std::move(machine));
+    return text.str().str();
+  }
+
   void optimise(llvm::Module& module) {
     std::unique_ptr<llvm::TargetMachine> machine = acquire();
     llvm::LoopAnalysisManager loops;
@@ -297,6 +311,8 @@ class OrcJit final : public Jit {
   void optimise(llvm::Module& module) override { compiler_.optimise(module); }
 
   std::string object(llvm::Module& module) override { return compiler_.compile(module)->getBuffer().str(); }
+
+  std::string assembly(llvm::Module& module) override { return compiler_.assembly(module); }
 
   std::string settings() const override {
     return std::string(LLVM_VERSION_STRING) + "\n" + triple().str() + "\n" + target_.cpu + "\n" + target_.features +

@@ -56,6 +56,7 @@ class Jit {
   // An object file of a module, and what besides the module it depends on, as text; linked objects become code.
   virtual std::string object(llvm::Module& module) = 0;
   virtual std::string settings() const = 0;
+  virtual std::string assembly(llvm::Module& module) = 0;  // to be looked at
   virtual std::unique_ptr<CompiledModules> link(const std::string& object, const std::vector<std::string>& names) = 0;
   // Compiles all modules (each on its own thread if there are several) and returns when `names` have addresses.
   virtual std::unique_ptr<CompiledModules> add(std::vector<OwnedModule> modules, const std::vector<std::string>& names) = 0;

@@ -139,4 +139,8 @@ std::string readable_place(const std::string& text) {
   return text.substr(0, begin) + line_of_first(text.c_str() + begin + 1) + text.substr(end + 1);
 }
 
+void make_readable(std::vector<std::string>& locations) {
+  for (std::string& location : locations) location = readable_place(location);
+}
+
 }  // namespace escapement

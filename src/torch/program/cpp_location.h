@@ -34,5 +34,6 @@ bool is_library_code(uintptr_t address);
 
 // `text` with what CppLocations wrote in it replaced by "file:line" of the first frame that is the user's.
 std::string readable_place(const std::string& text);
+void make_readable(std::vector<std::string>& locations);   // of a trace that is printed while it is compiled
 
 }  // namespace escapement

@@ -29,6 +29,11 @@ nb::list option_table() {
   return rows;
 }
 
+void check_option(const std::string& name, const std::string& value) {
+  escapement::Options scratch;
+  escapement::set_option(scratch, name, std::string_view(value));
+}
+
 nb::dict stats() {
   nb::dict result;
   for (const auto& [name, value] : escapement::counter_facts()) result[name.c_str()] = value;
@@ -56,6 +61,7 @@ NB_MODULE(_C, m) {
   static PyMethodDef flow_method{"flow", escapement::flow, METH_VARARGS, "A higher-order operator; see flow.h."};
   m.attr("flow") = nb::steal(PyCFunction_New(&flow_method, m.ptr()));
   m.def("option_table", &option_table, "Rows (name, type, default, choices, doc) of the option table.");
+  m.def("check_option", &check_option, "RuntimeError where an option does not take a text.");
   m.def("stats", &stats, "Counters of this process, by name.");
   m.def("recording", &escapement::is_recording, "Whether this thread runs under the recorder.");
   m.def("has_written", &escapement::has_written, "Whether this thread's recording has written to memory that the program did not make.");

@@ -551,6 +551,7 @@ std::vector<std::vector<Dim>> Region::output_sizes(DimTable& dims, std::span<con
 std::shared_ptr<const Region::Version> Region::make_version(Recording recording, Pinned pinned, double record_milliseconds,
                                                             const ObjectCode* objects) {
   const Clock::time_point start = Clock::now();
+  if (!options_.dump.empty()) make_readable(recording.trace.locations);
   std::shared_ptr<const Compiled> compiled = compile(recording.trace, options_, objects);
   const double milliseconds = milliseconds_since(start);
   count(Stat::compile_nanoseconds, static_cast<int64_t>(milliseconds * 1e6));

@@ -6,6 +6,7 @@
 
 #include "support/error.h"
 #include "support/events.h"
+#include "torch/program/cpp_location.h"
 #include "torch/program/program_info.h"
 
 namespace escapement {
@@ -64,6 +65,7 @@ std::unique_ptr<SegmentLaunch::Ready> SegmentLaunch::compile_for(const Slots& li
   for (size_t i = results_.size(); i-- > 0;)
     if (!std::binary_search(live.begin(), live.end(), results_[i])) outputs.erase(outputs.begin() + static_cast<std::ptrdiff_t>(i));
   const auto start = std::chrono::steady_clock::now();
+  if (!options.dump.empty()) make_readable(recording.trace.locations);
   auto compiled = compile(recording.trace, options);
   count(Stat::compile_nanoseconds, std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count());
   if (checks_follow_effects(compiled->plan)) return nullptr;

@@ -7,6 +7,7 @@
 #include "fuzz/ir/shrink.h"
 #include "fuzz/ir/trace_case.h"
 #include "fuzz/ir/trace_generator.h"
+#include "kernels/distribute_cat.h"
 #include "specialize/epilogue.h"
 #include "specialize/passes.h"
 #include "support/error.h"
@@ -78,7 +79,8 @@ struct NamedPass {
   Pass run;
 };
 constexpr NamedPass kPasses[] = {{"dce", remove_dead_code}, {"expand", expand_composites}, {"cse", share_common_values},
-                                 {"epilogue", mark_epilogues}, {"dce_late", remove_dead_code}};
+                                 {"epilogue", mark_epilogues}, {"dce_late", remove_dead_code},
+                                 {"cat", [](const Trace& trace) { return distribute_cat(trace); }}};
 
 void compare_pass(const Trace& after, const char* name, const std::vector<Case>& cases, Counts& counts) {
   verify(after);
