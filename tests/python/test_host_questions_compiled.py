@@ -3,6 +3,10 @@ numbers of all kinds, against eager, whatever Dynamo itself would answer. Severa
 the quick part is a slice of them, one row a program, which also branches on the answer.
 """
 
+import collections
+import dataclasses
+import types
+
 import pytest
 import torch
 
@@ -110,6 +114,21 @@ PYTHONS = {
     "int of a number under except": (lambda x: (x * 2, attempt(int, (x.sum() / 4).item())), VALUES),
     "floor of a number under except": (lambda x: (x * 2, attempt(lambda n: n // 2, attempt(round, x.sum().item()) or 1)), VALUES[:3]),
 }
+
+@dataclasses.dataclass
+class Held:
+    a: object
+
+
+HOLDERS = {
+    "a namespace": lambda n: types.SimpleNamespace(a=n), "a dataclass": Held, "a tensor in a dataclass": lambda n: Held(torch.ones(n)), "an OrderedDict": lambda n: collections.OrderedDict(a=n),
+    "values of a dict": lambda n: {"a": n}.values(),
+}
+
+
+@pytest.mark.parametrize("name", HOLDERS)
+def test_the_text_of_an_object_is_this_calls(name):
+    compare(lambda x, o: (x * 2, str(o), f"{o}"), [(torch.ones(2), HOLDERS[name](n)) for n in (3, 5, 2, 3)], name)
 
 
 @pytest.mark.parametrize("name", PYTHONS)

@@ -3,6 +3,9 @@
 torch puts off what `f"{h}"` is until somebody looks, but not where there is more in the text than the one number: then the number is pinned
 when the text is made, and each value of it would be a compile. And an integer argument it takes for its own text, which is a graph break.
 Here the whole text is put off. Whoever looks at it pins its numbers, as ever.
+
+The text of an object that says what it holds (`str` of a dataclass, a namespace, a view of a dict) torch makes while it traces, of the very object,
+and guards nothing of it. The program makes it, behind a graph break.
 """
 
 import dis
@@ -10,8 +13,10 @@ import functools
 
 from torch._dynamo import exc as dynamo_exc
 from torch._dynamo import symbolic_convert
+from torch._dynamo.variables.builtin import BuiltinVariable
 from torch._dynamo.variables.lazy import LazySymNodeFormatString, LazyVariableTracker
 from torch._dynamo.variables.tensor import SymNodeVariable
+from torch._dynamo.variables.user_defined import UserDefinedObjectVariable
 
 CONVERSION = 0x03    # !s, !r or !a
 BUILD_STRING = dis.opmap["BUILD_STRING"]
@@ -40,6 +45,7 @@ def install(current_session):
     for translator in translators(base):
         table = translator.dispatch_table
         table[BUILD_STRING] = joining(table[BUILD_STRING], current_session)
+    BuiltinVariable.call_str = texts_of_objects(BuiltinVariable.call_str, current_session)
 
 
 def translators(kind):
@@ -71,6 +77,22 @@ def joining(build_string, current_session):
         translator.push(put_off(translator, text))
 
     return build
+
+
+def texts_of_objects(call_str, current_session):
+    @functools.wraps(call_str)
+    def call(builtin, translator, argument):
+        if current_session() is not None and tells_what_it_holds(argument):
+            dynamo_exc.unimplemented(gb_type="escapement: the text of an object", context="", hints=[],
+                                     explanation="str() of an object is what the object holds now, for which torch has no guards")
+        return call_str(builtin, translator, argument)
+
+    return call
+
+
+def tells_what_it_holds(argument):
+    kind = type(argument.value) if isinstance(argument, UserDefinedObjectVariable) else object
+    return kind.__str__ is object.__str__ and kind.__repr__ is not object.__repr__
 
 
 def put_off(translator, text):
