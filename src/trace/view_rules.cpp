@@ -69,6 +69,9 @@ TensorType expand(Rules& rules, const TensorType& a, const Attrs& attrs) {
                                 ".  Target sizes: " + rules.shown(attrs.sizes) + ".  Tensor sizes: " + rules.shown(a.sizes);
     result.strides[missing + i] = expanded_stride(rules, a.sizes[i], to, a.strides[i], message);
   }
+  // A new axis of one element is not expanded; of a tensor without axes all are.
+  for (size_t i = a.sizes.empty() ? 0 : missing; i-- > 0;)
+    if (rules.dims.as_constant(result.sizes[i]) == std::optional<int64_t>(1)) result.strides[i] = rules.dims.mul(result.sizes[i + 1], result.strides[i + 1]);
   return result;
 }
 

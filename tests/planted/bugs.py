@@ -205,4 +205,13 @@ BUGS = [
     Bug("effects_before_recording_again", "python", "python/escapement/tracer/jit_entry.py",
         "return not self._written and self._tensors is not None and versions(self._tensors) == self._versions", "return True",
         "a failed recording that has written its arguments is run again", ("test_recording_ends.py", "test_jit_state.py")),
+    Bug("exponents_are_rounded", "torch", "src/torch/record/lower_context.cpp",
+        "  if (rounded != exact && rounded == std::trunc(rounded)) return false;\n", "",
+        "an odd exponent beyond float32's integers becomes an even one", python=("test_jit_numbers.py",)),
+    Bug("the_mean_is_rounded_once", "trace", "src/trace/expand.cpp",
+        "return mul(sub(x, add(rough, missed)), ", "return mul(about, ",
+        "the mean of a row of one value lies beside it", python=("test_jit_numbers.py",)),
+    Bug("out_of_any_dtype", "torch", "src/torch/record/recorder_fallback.cpp",
+        "      if (writes_foreign()) return call_.decline(Reason::call_dtype);\n", "",
+        "a result is written into a dtype that has no kernels", python=("test_foreign_dtypes.py",)),
 ]

@@ -126,3 +126,23 @@ def test_a_part_of_an_expanded_axis_written_over_itself(part, mode):
         with torch.no_grad():
             found, wanted = tried(compiled, ours, rows), tried(write, eager, rows)
         assert found == wanted and torch.equal(ours, eager), (n, rows, found, wanted)
+
+
+# Two rows of one place: ATen takes the pair for one view, or refuses it, by their strides.
+ROWS = {"expanded": lambda x: x.expand(1, *x.shape), "cut": lambda x: x.expand(2, *x.shape)[1:2], "cut twice": lambda x: x.expand(3, *x.shape)[1:][:1],
+        "new": lambda x: x.unsqueeze(0), "again": lambda x: x.expand(2, *x.shape)[:1].expand(1, *x.shape), "seen": lambda x: x.view(1, -1)}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("source", ROWS)
+@pytest.mark.parametrize("target", ROWS)
+def test_a_row_written_over_itself(target, source, mode):
+    def write(x):
+        ROWS[target](x).copy_(ROWS[source](x))
+        return x.sum()
+
+    compiled = escapement.jit(write, mode=mode)
+    for n in (5, 3, 1, 0, 4, 5):
+        with torch.no_grad():
+            found, wanted = tried(compiled, line(n)), tried(write, line(n))
+        assert found == wanted, (n, found, wanted)

@@ -78,6 +78,7 @@ bool TensorRecipes::is_as_expanded(ValueId value, int32_t axis) const {
     if (made.op == Op::reshape) return true;
     if (made.op == Op::expand) {
       const TensorType &whole = trace.type(value), &before = trace.type(made.operands[0]);
+      if (before.rank() == 0) return false;   // ATen's rule of its own
       axis -= whole.rank() - before.rank();
       if (axis < 0 || dims_.as_constant(before.strides[axis]) != std::optional<int64_t>(0)) return true;
       value = made.operands[0];
