@@ -195,7 +195,7 @@ void compile_twelve(benchmark::State& state, Build build, DType type) {
 
 void emit_only(benchmark::State& state, Build build, DType type) {
   LoopNest nest = build(type);
-  for (auto _ : state) benchmark::DoNotOptimize(CodeGenerator::instance().ir_text({{&nest, Variant::fast, "kernel"}}));
+  for (auto _ : state) benchmark::DoNotOptimize(CodeGenerator::instance().text({{&nest, Variant::fast, "kernel"}}, CodeText::ir));
 }
 
 // --- roofs: as STREAM's add, and a sum in eight vectors

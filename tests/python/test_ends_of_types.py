@@ -219,3 +219,12 @@ def test_tensors_of_integers_at_the_end_of_64_bits(make, mode):
     for n in (5, 2 ** 31 - 1, 2 ** 31, 2 ** 40 + 3, 2 ** 63 - 2, 2 ** 63 - 1, 7):
         x = torch.tensor([-1.0, 3.0, 11.0])
         assert torch.equal(made(x, n), make(x, n)), n
+
+
+def test_layer_norm_of_nothing():
+    """Eager's mean of no elements is NaN, but here it is 0, and the variance, too."""
+    jitted = escapement.jit(lambda x: torch.native_layer_norm(x, x.shape[-1:], None, None, 1e-5))
+    for sizes in ((2, 3), (2, 0), (0, 3), (4, 5), (3, 0)):
+        x = torch.ones(sizes)
+        for ours, eager in zip(jitted(x), torch.native_layer_norm(x, x.shape[-1:], None, None, 1e-5)):
+            assert torch.equal(ours, eager), (sizes, ours, eager)

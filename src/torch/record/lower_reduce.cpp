@@ -222,11 +222,25 @@ bool lower_layer_norm(OpCall& call) {
   return done_or_decline(call, normalised(call, Op::layer_norm, x, std::move(attrs)));
 }
 
+namespace {
+
+// Eager's mean of no elements is 0 here, and NaN everywhere else.
+bool has_elements(OpCall& call, ValueId x, std::span<const int32_t> axes) {
+  Dim count = call.table().constant(1);
+  for (const int32_t axis : axes) count = call.table().mul(count, call.type(x).sizes[static_cast<size_t>(axis)]);
+  const bool some = call.table().hint(count) != std::optional<int64_t>(0);
+  call.tape.guard_relation(Guard::Kind::less, call.table().constant(0), count, some, "a mean of some elements");
+  return some;
+}
+
+}  // namespace
+
 bool lower_native_layer_norm(OpCall& call) {
   const ValueId x = call.value("input");
   if (!float_in(call, x) || call.result_type(1) != call.type(x).dtype) return call.decline(Reason::call_dtype);
   Attrs attrs;
   attrs.axes = normalised_axes(call, x);
+  if (!has_elements(call, x, attrs.axes)) return call.decline(Reason::call_attribute);
   const ValueId y = normalised(call, Op::layer_norm, x, attrs);
   if (!y) return call.decline(Reason::call_attribute);
   call.done(y);
