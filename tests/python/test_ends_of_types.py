@@ -222,9 +222,9 @@ def test_tensors_of_integers_at_the_end_of_64_bits(make, mode):
 
 
 def test_layer_norm_of_nothing():
-    """Eager's mean of no elements is NaN, but here it is 0, and the variance, too."""
+    """Eager's mean of no elements is NaN, but here it is 0."""
     jitted = escapement.jit(lambda x: torch.native_layer_norm(x, x.shape[-1:], None, None, 1e-5))
     for sizes in ((2, 3), (2, 0), (0, 3), (4, 5), (3, 0)):
         x = torch.ones(sizes)
         for ours, eager in zip(jitted(x), torch.native_layer_norm(x, x.shape[-1:], None, None, 1e-5)):
-            assert torch.equal(ours, eager), (sizes, ours, eager)
+            torch.testing.assert_close(ours, eager, equal_nan=True, msg=f"{sizes}: {ours}, not {eager}")
