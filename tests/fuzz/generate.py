@@ -209,8 +209,8 @@ class Generator:
         self.after(target, template, operands, errors)
 
     def sums_are_exact(self, operand):
-        """In the draws tried, and by the kinds of values in all others."""
-        kinds = {parts["values"] for parts in map(TENSOR.fullmatch, self.arguments.values()) if parts and "float" in parts["dtype"]}
+        """In the draws tried, and by the kinds of values in all others. Integers may be summed as floats."""
+        kinds = {parts["values"] for parts in map(TENSOR.fullmatch, self.arguments.values()) if parts and ("float" in parts["dtype"] or parts["values"] == "special")}
         return kinds <= ON_GRID and all(operand in scope.names and on_grid(scope.names[operand]) for scope in self.scopes if scope.alive)
 
     def keeps(self, errors):
