@@ -137,3 +137,25 @@ def test_a_constant_row_is_exactly_zero(name, value):
         assert torch.equal(jitted(x), normal(x)), n
         x[1] = torch.randn(6, n)
         torch.testing.assert_close(jitted(x), normal(x))
+
+
+# --- what is always zero
+
+ZEROS = {"xor": lambda a: a ^ a, "difference": lambda a: a - a, "product": lambda a: a * 0, "unequal": lambda a: (a != a).to(a.dtype), "and": lambda a: a & 0, "float": lambda a: a.float() - a.float()}
+PUT = {"tril": lambda x: x.tril(), "where": lambda x: torch.where(torch.arange(x.shape[0]) % 2 == 0, x, 0.0), "masked": lambda x: x.masked_fill(torch.ones(x.shape, dtype=torch.bool).triu(1), 0)}
+
+
+@pytest.mark.parametrize("put", PUT)
+@pytest.mark.parametrize("zero", ZEROS)
+def test_zero_by_zero_is_no_number(zero, put):
+    def divide(a):
+        z = ZEROS[zero](a)
+        return PUT[put](z / 0), PUT[put](z / z), PUT[put](torch.fmod(z.float(), 0))
+
+    jitted = escapement.jit(divide)
+    for n in (3, 1, 40):
+        a = torch.arange(n * n, dtype=torch.int16).reshape(n, n)
+        for ours, eager in zip(jitted(a), divide(a)):
+            torch.testing.assert_close(ours, eager, equal_nan=True)
+        for ours, eager in zip(jitted(a + 1), divide(a + 1)):
+            torch.testing.assert_close(ours, eager, equal_nan=True)

@@ -15,6 +15,7 @@
 #include "jit/llvm/emit_guards.h"
 #include "jit/llvm/kernel.h"
 #include "jit/llvm/known_masks.h"
+#include "jit/llvm/known_values.h"
 #include "jit/llvm/llvm_compat.h"
 #include "jit/llvm/orc.h"
 #include "support/error.h"
@@ -42,13 +43,15 @@ void emit(llvm::Module& module, const KernelSource& source, const TargetInfo& ta
   ESCAPEMENT_CHECK(!split || can_split(*source.nest), "this nest has no partial and finish variants");
   ESCAPEMENT_CHECK(source.variant != Variant::block || has_block(*source.nest), "this nest has no block variant");
   ESCAPEMENT_CHECK(source.variant != Variant::tile || has_tile(*source.nest), "this nest has no tile variant");
-  KernelEmitter kernel(*declare(module, source.name, target), *source.nest, source.variant, target, source.sizes);
+  llvm::Function& function = *declare(module, source.name, target);
+  KernelEmitter kernel(function, *source.nest, source.variant, target, source.sizes);
   switch (source.nest->schedule) {
     case Schedule::map: source.variant == Variant::tile ? emit_tile(kernel) : emit_map(kernel); break;
     case Schedule::row: source.variant == Variant::block ? emit_block(kernel) : emit_row(kernel); break;
     case Schedule::column: emit_column(kernel); break;
   }
   kernel.ir.finish();
+  settle_known_values(function);
 }
 
 std::string text_of(const llvm::Module& module) {
