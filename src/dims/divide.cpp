@@ -58,12 +58,18 @@ Dim DimTable::Impl::mod(Dim a, Dim b) {
   return atom(AtomOp::mod, split_by_monomial(a, poly(b)[0]).second, b);
 }
 
+int64_t common_factor(int64_t a, int64_t b) {
+  const auto magnitude = [](int64_t n) { return n < 0 ? 0 - static_cast<uint64_t>(n) : static_cast<uint64_t>(n); };
+  const uint64_t found = std::gcd(magnitude(a), magnitude(b));
+  return static_cast<int64_t>(found > INT64_MAX ? found / 2 : found);
+}
+
 namespace {
 
 // The greatest common divisor of c and all coefficients except the constant's.
 int64_t common_divisor(Terms p, int64_t c) {
   for (const Term& term : p)
-    if (term.monomial != 0) c = std::gcd(c, term.coefficient);
+    if (term.monomial != 0) c = common_factor(c, term.coefficient);
   return c;
 }
 

@@ -141,12 +141,22 @@ std::optional<Dim> DimTable::Impl::difference(Dim a, Dim b) {
 
 // --- forms known to be zero
 
+namespace {
+
+// Whether the first is negative and all can be turned over.
+bool turns(Terms terms) {
+  const auto is_least = [](const Term& term) { return term.coefficient == INT64_MIN; };
+  return terms[0].coefficient < 0 && std::none_of(terms.begin(), terms.end(), is_least);
+}
+
+}  // namespace
+
 DimTable::Impl::Primitive DimTable::Impl::primitive(Dim a) {
   const int64_t constant = constant_part(a);
   const Terms varying = poly(a).first(poly(a).size() - (constant != 0));
   int64_t content = 0;
-  for (const Term& term : varying) content = std::gcd(content, term.coefficient);
-  const int64_t factor = content == 0 ? 1 : varying[0].coefficient < 0 ? -content : content;
+  for (const Term& term : varying) content = common_factor(content, term.coefficient);
+  const int64_t factor = content == 0 ? 1 : turns(poly(a)) ? -content : content;
   if (factor == 1) return {constant == 0 ? a : intern(varying), 1, constant};
   Poly terms(varying.begin(), varying.end());
   for (Term& term : terms) term.coefficient /= factor;
@@ -158,8 +168,8 @@ Dim DimTable::Impl::without_content(Dim a) {
   Poly terms(poly(a).begin(), poly(a).end());
   if (terms.empty()) return a;
   int64_t content = 0;
-  for (const Term& term : terms) content = std::gcd(content, term.coefficient);
-  if (terms[0].coefficient < 0) content = -content;
+  for (const Term& term : terms) content = common_factor(content, term.coefficient);
+  if (turns(terms)) content = -content;
   for (Term& term : terms) term.coefficient /= content;
   return intern(terms);
 }

@@ -92,6 +92,9 @@ Range interval_mul(Range a, Range b);
 Range interval_scale(Range a, int64_t by);
 Range intersect(Range a, Range b);
 
+// A divisor of both; the greatest, where that is a number: -2**63 has no absolute value.
+int64_t common_factor(int64_t a, int64_t b);
+
 struct DimTable::Impl {
   // --- structural layer
   CheckedVector<SymbolInfo> symbols;

@@ -500,5 +500,32 @@ TEST(Dims, QuestionsAboutADivisionByZero) {
   }
 }
 
+// -2**63 has no absolute value and no negative: an answer or an error, never the end of the process.
+TEST(Dims, CoefficientsAtTheEndsOfTheirRange) {
+  for (const int64_t c : {INT64_MIN, INT64_MIN + 1, INT64_MAX})
+    for (const int64_t other : {INT64_MIN, int64_t{-1}, int64_t{0}, int64_t{3}, INT64_MAX}) {
+      DimTable dims;
+      const auto symbols = make_symbols(dims, 2);
+      const auto attempt = [&](auto question) {
+        try {
+          question();
+        } catch (const UserError&) {
+        }
+      };
+      const Dim a = dims.mul(symbols[0], dims.constant(c)), b = dims.mul(symbols[1], dims.constant(other));
+      const Dim sums[] = {a, b, dims.add(a, b), dims.add(a, dims.constant(other))};
+      for (const Dim sum : sums) {
+        for (const int64_t by : {int64_t{6}, int64_t{-1}, INT64_MIN, INT64_MAX}) {
+          attempt([&] { dims.floordiv(sum, dims.constant(by)); });
+          attempt([&] { dims.mod(sum, dims.constant(by)); });
+        }
+        for (const Dim second : sums) attempt([&] { dims.equal(sum, second), dims.less(sum, second), dims.divisible(sum, second); });
+        attempt([&] { dims.range(sum); });
+      }
+      for (const Dim sum : sums) attempt([&] { dims.assume_equal(sum, dims.constant(0)); });
+      attempt([&] { dims.canonical(a), dims.canonical(b); });
+    }
+}
+
 }  // namespace
 }  // namespace escapement
