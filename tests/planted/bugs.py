@@ -208,10 +208,12 @@ BUGS = [
     Bug("exponents_are_rounded", "torch", "src/torch/record/lower_context.cpp",
         "  if (rounded != exact && rounded == std::trunc(rounded)) return false;\n", "",
         "an odd exponent beyond float32's integers becomes an even one", python=("test_jit_numbers.py",)),
-    Bug("the_mean_is_rounded_once", "trace", "src/trace/expand.cpp",
+    Bug("the_mean_is_rounded_once", "torch", "src/trace/expand.cpp",
         "return mul(sub(x, add(rough, missed)), ", "return mul(about, ",
         "the mean of a row of one value lies beside it", python=("test_jit_numbers.py",)),
     Bug("out_of_any_dtype", "torch", "src/torch/record/recorder_fallback.cpp",
         "      if (writes_foreign()) return call_.decline(Reason::call_dtype);\n", "",
         "a result is written into a dtype that has no kernels", python=("test_foreign_dtypes.py",)),
+    Bug("zero_by_zero_is_left_to_selection", "torch", "src/jit/llvm/code_generator.cpp",
+        "  settle_known_values(function);\n", "", "LLVM makes 0 of 0 / 0 behind a choice", python=("test_jit_numbers.py",)),
 ]
