@@ -35,7 +35,8 @@ OptionType type_of(const std::string&) { return OptionType::text; }
 
 [[noreturn]] void refuse_choice(std::string_view option, std::string_view value, const std::vector<std::string_view>& choices) {
   std::string message = "option '" + std::string(option) + "' does not know '" + std::string(value) + "'";
-  if (std::string_view near = nearest_name(value, choices); !near.empty()) message += "; did you mean '" + std::string(near) + "'?";
+  const std::string_view near = nearest_name(value, choices);
+  message += near.empty() ? "." : "; did you mean '" + std::string(near) + "'?";
   message += " It takes " + join(choices, ", ", [](std::string_view choice) { return std::string(choice); });
   throw UserError(message);
 }
