@@ -250,11 +250,7 @@ const StageRow& find_stage(std::string_view name) {
 
 std::vector<const StageRow*> find_stages(std::string_view list) {
   std::vector<const StageRow*> result;
-  while (!list.empty()) {
-    const size_t comma = std::min(list.find(','), list.size());
-    result.push_back(&find_stage(list.substr(0, comma)));
-    list.remove_prefix(std::min(comma + 1, list.size()));
-  }
+  for (const std::string_view name : names_in(list)) result.push_back(&find_stage(name));
   return result;
 }
 

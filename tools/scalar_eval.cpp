@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "support/error.h"
+#include "support/text.h"
 #include "trace/scalar_ops.h"
 
 namespace {
@@ -30,9 +31,8 @@ DType dtype_of(std::string_view name) {
 
 std::vector<DType> dtypes_of(std::string_view names) {
   std::vector<DType> types;
-  for (size_t comma; (comma = names.find(',')) != names.npos; names.remove_prefix(comma + 1))
-    types.push_back(dtype_of(names.substr(0, comma)));
-  types.push_back(dtype_of(names));
+  for (const std::string_view name : escapement::names_in(names)) types.push_back(dtype_of(name));
+  if (types.empty()) throw escapement::UserError("no dtype of an operand");
   return types;
 }
 

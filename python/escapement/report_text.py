@@ -79,8 +79,22 @@ def region_lines(info):
 def version_lines(i, version, inputs):
     yield (f"version {i}: {version.get('ops', 0)} ops, {len(version.get('kernels', ()))} kernels, "
            f"{len(version.get('calls', ()))} calls, {version.get('hits', 0)} hits")
+    yield from indent(program_lines(version, inputs))
+
+
+def program_lines(program, inputs):
+    """Of a version, or of a side trace: what it runs, and where it may go another way."""
     for section, line in SECTIONS.items():
-        yield from indent(counted(line(fact, inputs) for fact in version.get(section, ())))
+        yield from counted(line(fact, inputs) for fact in program.get(section, ()))
+    if "exit" in program:
+        yield from exit_lines(program["exit"], inputs)
+
+
+def exit_lines(exit, inputs):
+    yield f"exit{place(exit)}: {exit['because']}; {exit['handed_on']} values handed on, {exit['departures']} calls went on with the program itself"
+    for i, side in enumerate(exit["sides"]):
+        yield f"  side {i}: {len(side['kernels'])} kernels, {len(side['calls'])} calls, {side['hits']} hits"
+        yield from indent(indent(program_lines(side, inputs)))
 
 
 def symbol_line(fact, inputs):

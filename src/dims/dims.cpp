@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "support/floor_division.h"
 #include "dims/impl.h"
 
 namespace escapement {
@@ -23,31 +22,11 @@ uint64_t hash_of(std::span<const Var> factors) {
   return seed;
 }
 
-[[noreturn]] void overflow() { throw DimOverflow("a size expression leaves the range of 64-bit integers"); }
-
 }  // namespace
 
-int64_t checked_add(int64_t a, int64_t b) {
-  int64_t result;
-  if (__builtin_add_overflow(a, b, &result)) overflow();
-  return result;
-}
-
-int64_t checked_mul(int64_t a, int64_t b) {
-  int64_t result;
-  if (__builtin_mul_overflow(a, b, &result)) overflow();
-  return result;
-}
-
-int64_t floor_divide(int64_t a, int64_t b) {
-  if (b == 0) throw UserError("a size expression divides by zero");
-  if (b == -1) return checked_mul(a, -1);
-  return floor_quotient(a, b);
-}
-
-int64_t floor_modulo(int64_t a, int64_t b) {
-  if (b == 0) throw UserError("a size expression divides by zero");
-  return floor_remainder(a, b);
+void no_such_size(SizeOp op, int64_t divisor) {
+  if (divides(op) && divisor == 0) throw UserError("a size expression divides by zero");
+  throw DimOverflow("a size expression leaves the range of 64-bit integers");
 }
 
 // --- order
@@ -57,6 +36,7 @@ int DimTable::Impl::compare_vars(Var a, Var b) const {
   const Variable &x = variables[a], &y = variables[b];
   if (x.is_atom != y.is_atom) return x.is_atom ? 1 : -1;
   if (!x.is_atom) return x.symbol < y.symbol ? -1 : 1;
+  if (is_wide(x.op) != is_wide(y.op)) return is_wide(y.op) ? -1 : 1;
   if (x.op != y.op) return x.op < y.op ? -1 : 1;
   if (int order = compare(x.a, y.a)) return order;
   return compare(x.b, y.b);
@@ -116,7 +96,7 @@ Var DimTable::Impl::new_variable(Variable variable) {
   return index;
 }
 
-Dim DimTable::Impl::atom(AtomOp op, Dim a, Dim b) {
+Dim DimTable::Impl::atom(SizeOp op, Dim a, Dim b) {
   const uint64_t hash = mix(mix(static_cast<uint64_t>(op), a.index), b.index);
   const auto known = atom_index.find(hash, [&](uint32_t i) {
     const Variable& v = variables[i];
@@ -124,7 +104,7 @@ Dim DimTable::Impl::atom(AtomOp op, Dim a, Dim b) {
   });
   if (known) return of(*known);
   const Var index = new_variable(Variable{true, {}, op, a, b, {}});
-  decidable_atoms += op < AtomOp::wide_add;
+  decidable_atoms += !is_wide(op);
   atom_index.insert(hash, index);
   return of(index);
 }
@@ -193,7 +173,7 @@ Dim DimTable::Impl::add(Dim a, Dim b) {
   if (compare(b, a) < 0) std::swap(a, b);  // so that a wide sum does not depend on the order of its operands
   work += poly(a).size() + poly(b).size();
   const Poly both = sum(poly(a), poly(b), 1);
-  return both.size() > kMaxTerms ? atom(AtomOp::wide_add, a, b) : intern(both);
+  return both.size() > kMaxTerms ? atom(SizeOp::add, a, b) : intern(both);
 }
 
 Dim DimTable::Impl::sub(Dim a, Dim b) {
@@ -214,36 +194,36 @@ Dim DimTable::Impl::mul(Dim a, Dim b) {
   if (compare(b, a) < 0) std::swap(a, b);
   const Terms p = poly(a), q = poly(b);
   const bool wide = p.size() * q.size() > 4 * kMaxTerms || vars(p[0]).size() + vars(q[0]).size() > kMaxDegree;
-  if (wide) return atom(AtomOp::wide_mul, a, b);
+  if (wide) return atom(SizeOp::mul, a, b);
   Poly terms;
   for (const Term& x : p)
     for (const Term& y : q) terms.push_back(term_product(x, y));
   work += terms.size();
   Poly product = normalise(std::move(terms));
-  return product.size() > kMaxTerms ? atom(AtomOp::wide_mul, a, b) : intern(product);
+  return product.size() > kMaxTerms ? atom(SizeOp::mul, a, b) : intern(product);
 }
 
-Dim DimTable::Impl::min_or_max(AtomOp op, Dim a, Dim b) {
+Dim DimTable::Impl::min_or_max(SizeOp op, Dim a, Dim b) {
   if (a == b) return a;
   if (compare(b, a) < 0) std::swap(a, b);
   // Operands a constant apart need no facts. An overflowing difference only means that we do not see it.
   try {
-    if (const auto apart = literal(sub(a, b))) return (*apart < 0) == (op == AtomOp::min) ? a : b;
+    if (const auto apart = literal(sub(a, b))) return (*apart < 0) == (op == SizeOp::min) ? a : b;
   } catch (const DimOverflow&) {
   }
   return atom(op, a, b);
 }
 
-Dim DimTable::Impl::build(AtomOp op, Dim a, Dim b) {
+Dim DimTable::Impl::build(SizeOp op, Dim a, Dim b) {
   switch (op) {
-    case AtomOp::floordiv: return floordiv(a, b);
-    case AtomOp::mod: return mod(a, b);
-    case AtomOp::min:
-    case AtomOp::max: return min_or_max(op, a, b);
-    case AtomOp::wide_add: return add(a, b);
-    case AtomOp::wide_mul: return mul(a, b);
+    case SizeOp::floordiv: return floordiv(a, b);
+    case SizeOp::mod: return mod(a, b);
+    case SizeOp::min:
+    case SizeOp::max: return min_or_max(op, a, b);
+    case SizeOp::add: return add(a, b);
+    case SizeOp::mul: return mul(a, b);
+    default: return a;
   }
-  return a;
 }
 
 std::optional<int64_t> DimTable::Impl::literal(Dim a) const {
@@ -284,7 +264,7 @@ Dim DimTable::new_symbol(SymbolKind kind, Source source, std::optional<int64_t> 
   if (kind == SymbolKind::size) info.range.low = 0;
   const Symbol symbol(static_cast<uint32_t>(t.symbols.size()));
   t.symbols.push_back(info);
-  t.symbol_vars.push_back(t.new_variable(Variable{false, symbol, AtomOp::floordiv, {}, {}, {}}));
+  t.symbol_vars.push_back(t.new_variable(Variable{false, symbol, SizeOp::floordiv, {}, {}, {}}));
   return of(symbol);
 }
 
@@ -295,8 +275,8 @@ Dim DimTable::mul(Dim a, Dim b) { return impl_->mul(a, b); }
 Dim DimTable::neg(Dim a) { return impl_->scale(a, -1); }
 Dim DimTable::floordiv(Dim a, Dim b) { return impl_->floordiv(a, b); }
 Dim DimTable::mod(Dim a, Dim b) { return impl_->mod(a, b); }
-Dim DimTable::min(Dim a, Dim b) { return impl_->min_or_max(AtomOp::min, a, b); }
-Dim DimTable::max(Dim a, Dim b) { return impl_->min_or_max(AtomOp::max, a, b); }
+Dim DimTable::min(Dim a, Dim b) { return impl_->min_or_max(SizeOp::min, a, b); }
+Dim DimTable::max(Dim a, Dim b) { return impl_->min_or_max(SizeOp::max, a, b); }
 
 Dim DimTable::product(std::span<const Dim> dims) {
   Dim result = constant(1);

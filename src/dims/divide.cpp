@@ -42,9 +42,9 @@ Dim DimTable::Impl::floordiv(Dim a, Dim b) {
   }
   if (poly(b)[0].coefficient < 0) return floordiv(scale(a, -1), scale(b, -1));
   if (const auto q = exact_quotient(a, b)) return *q;
-  if (poly(b).size() != 1) return atom(AtomOp::floordiv, a, b);
+  if (poly(b).size() != 1) return atom(SizeOp::floordiv, a, b);
   const auto [quotient, rest] = split_by_monomial(a, poly(b)[0]);
-  return add(quotient, atom(AtomOp::floordiv, rest, b));
+  return add(quotient, atom(SizeOp::floordiv, rest, b));
 }
 
 Dim DimTable::Impl::mod(Dim a, Dim b) {
@@ -54,8 +54,8 @@ Dim DimTable::Impl::mod(Dim a, Dim b) {
   }
   if (poly(b)[0].coefficient < 0) return scale(mod(scale(a, -1), scale(b, -1)), -1);
   if (exact_quotient(a, b)) return constant(0);
-  if (poly(b).size() != 1) return atom(AtomOp::mod, a, b);
-  return atom(AtomOp::mod, split_by_monomial(a, poly(b)[0]).second, b);
+  if (poly(b).size() != 1) return atom(SizeOp::mod, a, b);
+  return atom(SizeOp::mod, split_by_monomial(a, poly(b)[0]).second, b);
 }
 
 int64_t common_factor(int64_t a, int64_t b) {
@@ -102,14 +102,14 @@ Dim DimTable::Impl::floordiv_constant(Dim a, int64_t c) {
   if (g > 1) return add(quotient, floordiv_constant(intern(divided(poly(rest), g)), c / g));
   const Dim inner = sub(rest, constant(k));
   const auto lone = lone_variable(inner);
-  if (lone && variables[*lone].is_atom && variables[*lone].op == AtomOp::floordiv) {
+  if (lone && variables[*lone].is_atom && variables[*lone].op == SizeOp::floordiv) {
     const Variable v = variables[*lone];  // floor((floor(x / d) + k) / c) == floor((x + d*k) / (d*c))
     int64_t both;
     const auto d = literal(v.b);
     if (d && !__builtin_mul_overflow(*d, c, &both))
       return add(quotient, floordiv_constant(add(v.a, constant(checked_mul(*d, k))), both));
   }
-  return add(quotient, atom(AtomOp::floordiv, rest, constant(c)));
+  return add(quotient, atom(SizeOp::floordiv, rest, constant(c)));
 }
 
 // c > 0. Coefficients are reduced to [0, c), common factors pulled out, and an inner mod by a multiple of c dropped.
@@ -123,7 +123,7 @@ Dim DimTable::Impl::mod_constant(Dim a, int64_t c) {
   for (const Term& term : rest) {
     if (vars(term).size() != 1 || !variables[vars(term)[0]].is_atom) continue;
     const Variable v = variables[vars(term)[0]];
-    const auto m = v.op == AtomOp::mod ? literal(v.b) : std::nullopt;
+    const auto m = v.op == SizeOp::mod ? literal(v.b) : std::nullopt;
     if (!m || *m % c != 0) continue;
     const Dim unwrapped = scale(sub(v.a, of(vars(term)[0])), term.coefficient);
     return mod_constant(add(intern(rest), unwrapped), c);
@@ -131,7 +131,7 @@ Dim DimTable::Impl::mod_constant(Dim a, int64_t c) {
   const Dim reduced = intern(rest);
   if (const auto k = literal(reduced)) return constant(floor_modulo(*k, c));
   const int64_t g = common_divisor(rest, c);
-  if (g == 1) return atom(AtomOp::mod, reduced, constant(c));
+  if (g == 1) return atom(SizeOp::mod, reduced, constant(c));
   // (g*x + k) mod (g*c') == g*((x + k div g) mod c') + k mod g
   const int64_t left_over = floor_modulo(constant_part(reduced), g);
   return add(scale(mod_constant(intern(divided(rest, g)), c / g), g), constant(left_over));

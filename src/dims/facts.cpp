@@ -112,22 +112,21 @@ Dim DimTable::Impl::rewrite_variable_now(Var v) {
 // What the ranges of its operands say about an atom; the atom itself if nothing.
 Dim DimTable::Impl::decide_atom(Dim a) {
   const Variable v = variables[*lone_variable(a)];
-  if (v.op == AtomOp::wide_add || v.op == AtomOp::wide_mul) return a;
+  if (is_wide(v.op)) return a;
   const Range x = range(v.a), y = range(v.b);
-  if (v.op == AtomOp::min || v.op == AtomOp::max) {
+  if (v.op == SizeOp::min || v.op == SizeOp::max) {
     const auto apart = difference(v.b, v.a);
     if (!apart) return a;
     const Range r = range(*apart);
-    if (r.low >= 0) return v.op == AtomOp::min ? v.a : v.b;
-    if (r.high <= 0) return v.op == AtomOp::min ? v.b : v.a;
+    if (r.low >= 0) return v.op == SizeOp::min ? v.a : v.b;
+    if (r.high <= 0) return v.op == SizeOp::min ? v.b : v.a;
   }
-  const bool division = v.op == AtomOp::floordiv || v.op == AtomOp::mod;
-  if (division && x.low >= 0 && y.low > 0) {
+  if (divides(v.op) && x.low >= 0 && y.low > 0) {
     const bool smaller = (x.high != Range::kMax && x.high < y.low) ||
                          [&] { const auto apart = difference(v.b, v.a); return apart && range(*apart).low > 0; }();
-    if (smaller) return v.op == AtomOp::floordiv ? constant(0) : v.a;
+    if (smaller) return v.op == SizeOp::floordiv ? constant(0) : v.a;
   }
-  if (v.op == AtomOp::mod && known_zero(a)) return constant(0);
+  if (v.op == SizeOp::mod && known_zero(a)) return constant(0);
   return a;
 }
 
@@ -223,7 +222,7 @@ std::optional<Var> DimTable::Impl::solvable(Dim whole, Dim a, Dim b) {
     if (occurs(v, rest)) continue;
     // `n == expression` is read as the definition of n rather than of something in the expression; but where the expression is too
     // wide, n is the short name of the two: every question about n would touch all terms of the other.
-    const bool wide = variables[v].is_atom && variables[v].op == AtomOp::wide_add;
+    const bool wide = variables[v].is_atom && variables[v].op == SizeOp::add;
     const bool side = lone_variable(a) == v || lone_variable(b) == v;
     best = std::max(best, std::optional(Key(wide, side, elimination_rank(v), v)));
   }
@@ -297,7 +296,7 @@ void DimTable::assume_equal(Dim a, Dim b) {
   const Dim whole = t.add(p.dim, t.constant(p.constant / p.factor));
   t.learn_zero(whole, t.canonical(a), t.canonical(b));
   const auto lone = t.lone_variable(p.dim);
-  if (lone && p.constant == 0 && t.variables[*lone].is_atom && t.variables[*lone].op == AtomOp::mod) {
+  if (lone && p.constant == 0 && t.variables[*lone].is_atom && t.variables[*lone].op == SizeOp::mod) {
     const Variable v = t.variables[*lone];  // divisible: the quotient times the divisor is the whole
     t.zeros.push_back(t.without_content(t.canonical(t.sub(t.mul(t.floordiv(v.a, v.b), v.b), v.a))));
     t.changed();

@@ -14,18 +14,20 @@
 
 #include "support/error.h"
 #include "dims/dims.h"
+#include "dims/step_arithmetic.h"
 #include "dims/store.h"
 
 namespace escapement {
 
 using Var = uint32_t;  // index into Impl::variables
 
-enum class AtomOp : uint8_t { floordiv, mod, min, max, wide_add, wide_mul };  // the last two: over the caps, kept unexpanded
+// An atom's operator. Sums and products are atoms only where they are wide: over the caps, and kept unexpanded.
+constexpr bool is_wide(SizeOp op) { return op == SizeOp::add || op == SizeOp::mul; }
 
 struct Variable {
   bool is_atom = false;
   Symbol symbol;
-  AtomOp op = AtomOp::floordiv;
+  SizeOp op = SizeOp::floordiv;
   Dim a, b;
   Dim self;  // the variable as an expression
 };
@@ -81,10 +83,16 @@ class DimOverflow : public UserError {
   using UserError::UserError;
 };
 
-int64_t checked_add(int64_t a, int64_t b);
-int64_t checked_mul(int64_t a, int64_t b);
-int64_t floor_divide(int64_t a, int64_t b);  // b != 0
-int64_t floor_modulo(int64_t a, int64_t b);
+[[noreturn]] void no_such_size(SizeOp op, int64_t divisor);  // UserError: a division by zero; DimOverflow
+inline int64_t checked(SizeOp op, int64_t a, int64_t b) {
+  const ExactSize result = exact(op, a, b);
+  if (!result) no_such_size(op, b);
+  return *result;
+}
+inline int64_t checked_add(int64_t a, int64_t b) { return checked(SizeOp::add, a, b); }
+inline int64_t checked_mul(int64_t a, int64_t b) { return checked(SizeOp::mul, a, b); }
+inline int64_t floor_divide(int64_t a, int64_t b) { return checked(SizeOp::floordiv, a, b); }
+inline int64_t floor_modulo(int64_t a, int64_t b) { return checked(SizeOp::mod, a, b); }
 
 // Ranges as intervals; kMin and kMax are infinite and stay so.
 Range interval_add(Range a, Range b);
@@ -116,7 +124,7 @@ struct DimTable::Impl {
   Dim constant(int64_t value);
   Dim of(Var v) const { return variables[v].self; }
   Var new_variable(Variable variable);
-  Dim atom(AtomOp op, Dim a, Dim b);  // no simplification
+  Dim atom(SizeOp op, Dim a, Dim b);  // no simplification
   int compare_vars(Var a, Var b) const;
   int compare_monomials(Monomial a, Monomial b) const;
   int compare(Dim a, Dim b) const;    // a total order that depends on structure only
@@ -130,14 +138,14 @@ struct DimTable::Impl {
   Dim sub(Dim a, Dim b);
   Dim mul(Dim a, Dim b);
   Dim scale(Dim a, int64_t by);
-  Dim min_or_max(AtomOp op, Dim a, Dim b);
+  Dim min_or_max(SizeOp op, Dim a, Dim b);
   Dim floordiv(Dim a, Dim b);
   Dim mod(Dim a, Dim b);
   Dim floordiv_constant(Dim a, int64_t c);
   Dim mod_constant(Dim a, int64_t c);
   std::optional<Dim> exact_quotient(Dim a, Dim b);
   std::pair<Dim, Dim> split_by_monomial(Dim a, const Term& divisor);  // (quotient, rest)
-  Dim build(AtomOp op, Dim a, Dim b);  // the simplifying constructor of that op
+  Dim build(SizeOp op, Dim a, Dim b);  // the simplifying constructor of that op
 
   std::optional<int64_t> literal(Dim a) const;    // a constant as written
   std::optional<Var> lone_variable(Dim a) const;  // exactly one variable, coefficient 1
@@ -211,7 +219,6 @@ struct DimTable::Impl {
   std::optional<int64_t> hint(Dim a);
   std::optional<int64_t> hint_of(Var v);
   int64_t value(Dim a, std::span<const int64_t> symbol_values, std::unordered_map<Var, int64_t>& atoms) const;
-  static int64_t apply(AtomOp op, int64_t a, int64_t b);
   int64_t value_of(Var v, std::span<const int64_t> symbol_values, std::unordered_map<Var, int64_t>& atoms) const;
   std::string text(Dim a) const;
   std::string text(const Term& term) const;

@@ -67,22 +67,22 @@ Range DimTable::Impl::variable_range_now(Var v) {
 Range DimTable::Impl::atom_range(const Variable& v) {
   const Range a = range(v.a);
   Range b = range(v.b);
-  const bool divides = v.op == AtomOp::mod || v.op == AtomOp::floordiv;
-  if (divides && b.low == 0) b.low = 1;  // a divisor is not zero: dims.h
-  if (divides && b.low > b.high) return {};  // the facts say that it is: there is no value
+  if (divides(v.op) && b.low == 0) b.low = 1;  // a divisor is not zero: dims.h
+  if (divides(v.op) && b.low > b.high) return {};  // the facts say that it is: there is no value
   switch (v.op) {
-    case AtomOp::min: return {std::min(a.low, b.low), std::min(a.high, b.high)};
-    case AtomOp::max: return {std::max(a.low, b.low), std::max(a.high, b.high)};
-    case AtomOp::wide_add: return interval_add(a, b);
-    case AtomOp::wide_mul: return interval_mul(a, b);
-    case AtomOp::mod:
+    case SizeOp::min: return {std::min(a.low, b.low), std::min(a.high, b.high)};
+    case SizeOp::max: return {std::max(a.low, b.low), std::max(a.high, b.high)};
+    case SizeOp::add: return interval_add(a, b);
+    case SizeOp::mul: return interval_mul(a, b);
+    case SizeOp::mod:
       if (b.low > 0) return {0, std::min(bound_add(b.high, -1, Range::kMax), a.low >= 0 ? a.high : Range::kMax)};
       if (b.high < 0) return {bound_add(b.low, 1, Range::kMin), 0};
       return {};
-    case AtomOp::floordiv:
+    case SizeOp::floordiv:
       if (b.low <= 0) return {};
       return {std::min(bound_divide(a.low, b.low), bound_divide(a.low, b.high)),
               std::max(bound_divide(a.high, b.low), bound_divide(a.high, b.high))};
+    default: break;
   }
   return {};
 }
@@ -116,11 +116,11 @@ std::optional<int64_t> DimTable::Impl::split_lower_bound(Dim a, size_t index, in
   const Dim others = sub(a, intern(term));
   auto with = [&](Dim replacement, int64_t by) { return lower_bound(canonical(add(others, scale(replacement, by))), depth - 1); };
   const bool positive = term.coefficient > 0;
-  if (v.op == AtomOp::min || v.op == AtomOp::max) {
+  if (v.op == SizeOp::min || v.op == SizeOp::max) {
     const int64_t x = with(v.a, term.coefficient), y = with(v.b, term.coefficient);
-    return positive == (v.op == AtomOp::max) ? std::max(x, y) : std::min(x, y);
+    return positive == (v.op == SizeOp::max) ? std::max(x, y) : std::min(x, y);
   }
-  const auto c = v.op == AtomOp::floordiv ? literal(v.b) : std::nullopt;
+  const auto c = v.op == SizeOp::floordiv ? literal(v.b) : std::nullopt;
   if (!c || *c <= 0 || term.coefficient % *c != 0) return std::nullopt;
   return with(positive ? add(v.a, constant(1 - *c)) : v.a, term.coefficient / *c);
 }

@@ -7,7 +7,18 @@
 namespace escapement {
 namespace {
 
-constexpr std::string_view kAtomNames[] = {"floordiv", "mod", "min", "max", "wide_add", "wide_mul"};
+constexpr std::string_view name_of(SizeOp op) {
+  switch (op) {
+    case SizeOp::floordiv: return "floordiv";
+    case SizeOp::mod: return "mod";
+    case SizeOp::min: return "min";
+    case SizeOp::max: return "max";
+    case SizeOp::add: return "wide_add";
+    case SizeOp::mul: return "wide_mul";
+    default: return "";
+  }
+}
+
 constexpr char kSymbolPrefix[] = {'s', 'u', 'i', 't'};
 
 }  // namespace
@@ -38,7 +49,7 @@ std::string DimTable::Impl::text_of_symbol(Symbol s) const {
 std::string DimTable::Impl::text_of_variable(Var v) const {
   const Variable& variable = variables[v];
   if (!variable.is_atom) return text_of_symbol(variable.symbol);
-  return std::string(kAtomNames[static_cast<size_t>(variable.op)]) + "(" + text(variable.a) + ", " + text(variable.b) + ")";
+  return std::string(name_of(variable.op)) + "(" + text(variable.a) + ", " + text(variable.b) + ")";
 }
 
 // Without the sign, which the sum prints.
@@ -157,25 +168,13 @@ Dim DimTable::parse(std::string_view text) {
 
 // --- values
 
-int64_t DimTable::Impl::apply(AtomOp op, int64_t a, int64_t b) {
-  switch (op) {
-    case AtomOp::floordiv: return floor_divide(a, b);
-    case AtomOp::mod: return floor_modulo(a, b);
-    case AtomOp::min: return std::min(a, b);
-    case AtomOp::max: return std::max(a, b);
-    case AtomOp::wide_add: return checked_add(a, b);
-    case AtomOp::wide_mul: return checked_mul(a, b);
-  }
-  return 0;
-}
-
 int64_t DimTable::Impl::value_of(Var v, std::span<const int64_t> symbol_values,
                                  std::unordered_map<Var, int64_t>& atoms) const {
   const Variable& variable = variables[v];
   if (!variable.is_atom) return symbol_values[variable.symbol.index];
   if (const auto found = atoms.find(v); found != atoms.end()) return found->second;
   const int64_t a = value(variable.a, symbol_values, atoms), b = value(variable.b, symbol_values, atoms);
-  return atoms[v] = apply(variable.op, a, b);
+  return atoms[v] = checked(variable.op, a, b);
 }
 
 int64_t DimTable::Impl::value(Dim a, std::span<const int64_t> symbol_values, std::unordered_map<Var, int64_t>& atoms) const {
@@ -203,7 +202,7 @@ std::optional<int64_t> DimTable::Impl::hint_of(Var v) {
   if (!variable.is_atom) return symbols[variable.symbol.index].hint;
   const auto a = hint(variable.a), b = hint(variable.b);
   if (!a || !b) return std::nullopt;
-  return apply(variable.op, *a, *b);
+  return checked(variable.op, *a, *b);
 }
 
 std::optional<int64_t> DimTable::Impl::hint(Dim a) {
@@ -263,18 +262,6 @@ namespace {
 
 using Step = DimTable::Step;
 
-Step::Op step_of(AtomOp op) {
-  switch (op) {
-    case AtomOp::floordiv: return Step::Op::floordiv;
-    case AtomOp::mod: return Step::Op::mod;
-    case AtomOp::min: return Step::Op::min;
-    case AtomOp::max: return Step::Op::max;
-    case AtomOp::wide_add: return Step::Op::add;
-    case AtomOp::wide_mul: return Step::Op::mul;
-  }
-  return Step::Op::add;
-}
-
 template <class Impl>
 void append_steps(const Impl& impl, Dim a, bool outer, std::vector<Step>& steps) {
   auto push_constant = [&](int64_t value) { steps.push_back(Step{Step::Op::constant, value, {}, {}}); };
@@ -292,7 +279,7 @@ void append_steps(const Impl& impl, Dim a, bool outer, std::vector<Step>& steps)
       if (variable.is_atom) {
         operand(variable.a);
         operand(variable.b);
-        apply(step_of(variable.op));
+        apply(variable.op);
       } else {
         steps.push_back(Step{Step::Op::symbol, 0, variable.symbol, {}});
       }

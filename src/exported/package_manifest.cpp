@@ -38,6 +38,14 @@ PackageManifest::Captured read_captured(const JsonValue& json) {
   return read_tensor(json);
 }
 
+PackageManifest::Version read_version(const JsonValue& json) {
+  PackageManifest::Version version;
+  for (const JsonValue& tensor : json["captured"].array()) version.captured.push_back(read_captured(tensor));
+  version.default_dtype = json["default_dtype"].integer();
+  for (const JsonValue::Member& flag : json["flags"].members()) version.flags.emplace_back(flag.name, numbers(flag.value));
+  return version;
+}
+
 }  // namespace
 
 PackageManifest read_manifest(std::string_view package_json) {
@@ -46,10 +54,7 @@ PackageManifest read_manifest(std::string_view package_json) {
   manifest.escapement = json["escapement"].string();
   manifest.torch = json["torch"].string();
   for (const JsonValue& weight : json["weights"].array()) manifest.weights.push_back(read_tensor(weight));
-  for (const JsonValue& version : json["versions"].array()) {
-    auto& captured = manifest.versions.emplace_back();
-    for (const JsonValue& tensor : version["captured"].array()) captured.push_back(read_captured(tensor));
-  }
+  for (const JsonValue& version : json["versions"].array()) manifest.versions.push_back(read_version(version));
   for (const JsonValue::Member& member : json["code"].members()) manifest.code.emplace_back(member.name, member.value.string());
   return manifest;
 }

@@ -23,9 +23,15 @@ struct PackageManifest {
   // own.
   using Captured = std::variant<int64_t, PackageTensor>;
 
+  struct Version {
+    std::vector<Captured> captured;
+    int64_t default_dtype;                                   // of the process that it is for; torch.export's number
+    std::vector<std::pair<std::string, std::vector<int64_t>>> flags;   // likewise: torch's, by name
+  };
+
   std::string escapement, torch;                             // the versions that wrote it
   std::vector<PackageTensor> weights;
-  std::vector<std::vector<Captured>> versions;               // captured tensors of each
+  std::vector<Version> versions;
   std::vector<std::pair<std::string, std::string>> code;     // key, digest
 };
 

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "support/error.h"
-#include "support/floor_division.h"
+#include "support/size_arithmetic.h"
 #include "support/text.h"
 
 namespace escapement {
@@ -134,17 +134,14 @@ std::string size_to_text(const SizeSpec& size, const SizeSymbols& symbols) {
 
 namespace {
 
-using Number = std::optional<int64_t>;
-
-Number floor_divide(int64_t a, int64_t b) { return has_quotient(a, b) ? Number(floor_quotient(a, b)) : Number(); }
+using Number = ExactSize;
 
 Number combine(Kind kind, int64_t a, int64_t b) {
-  int64_t result = 0;
   switch (kind) {
-    case Kind::add: return __builtin_add_overflow(a, b, &result) ? Number() : result;
-    case Kind::mul: return __builtin_mul_overflow(a, b, &result) ? Number() : result;
-    case Kind::floordiv: return floor_divide(a, b);
-    case Kind::mod: return b != 0 ? Number(floor_remainder(a, b)) : Number();
+    case Kind::add: return exact_sum(a, b);
+    case Kind::mul: return exact_product(a, b);
+    case Kind::floordiv: return exact_quotient(a, b);
+    case Kind::mod: return exact_remainder(a, b);
     case Kind::min: return std::min(a, b);
     case Kind::max: return std::max(a, b);
     default: return {};
@@ -265,10 +262,9 @@ bool SizeContract::hold(const Row& row, int64_t size, std::span<int64_t> values)
     case Row::Kind::constant: return size == row.number;
     case Row::Kind::bind: return values[row.symbol] = size, in_range(row.symbol, size);
     case Row::Kind::solve: {
-      int64_t rest = 0;
-      if (__builtin_sub_overflow(size, row.term, &rest)) return false;
-      const Number value = floor_divide(rest, row.factor);
-      if (!value || combine(Kind::mul, *value, row.factor) != Number(rest)) return false;
+      const Number rest = exact_difference(size, row.term);
+      const Number value = rest ? exact_quotient(*rest, row.factor) : Number();
+      if (!value || exact_product(*value, row.factor) != rest) return false;
       return values[row.symbol] = *value, in_range(row.symbol, *value);
     }
     case Row::Kind::compare: return value_of(spec(row), values) == Number(size);

@@ -11,7 +11,7 @@
 
 #include "exported/input_paths.h"
 #include "support/error.h"
-#include "support/floor_division.h"
+#include "support/size_arithmetic.h"
 #include "support/text.h"
 
 namespace escapement {
@@ -228,7 +228,7 @@ struct Number {
 };
 using Value = std::optional<Number>;
 
-Value whole(int64_t integer) { return Number{false, integer, 0}; }
+Value whole(ExactSize integer) { return integer ? Value(Number{false, *integer, 0}) : Value(); }
 Value real(double value) { return std::isnan(value) ? Value() : Number{true, 0, value}; }
 bool truth(const Number& value) { return value.is_real ? value.real != 0 : value.integer != 0; }
 
@@ -237,15 +237,6 @@ std::optional<double> as_real(const Number& value) {
   if (value.is_real) return value.real;
   if (value.integer > kExact || value.integer < -kExact) return {};
   return static_cast<double>(value.integer);
-}
-
-Value power(int64_t base, int64_t exponent) {
-  int64_t result = 1;
-  for (; exponent > 0; exponent >>= 1) {
-    if ((exponent & 1) != 0 && __builtin_mul_overflow(result, base, &result)) return {};
-    if (exponent > 1 && __builtin_mul_overflow(base, base, &base)) return {};
-  }
-  return whole(result);
 }
 
 template <class T>
@@ -276,13 +267,12 @@ Value of_reals(Op op, double a, double b) {
 
 Value of_integers(Op op, int64_t a, int64_t b) {
   if (op >= Op::eq && op <= Op::ge) return compared(op, a, b);
-  int64_t result = 0;
   switch (op) {
-    case Op::add: return __builtin_add_overflow(a, b, &result) ? Value() : whole(result);
-    case Op::sub: return __builtin_sub_overflow(a, b, &result) ? Value() : whole(result);
-    case Op::mul: return __builtin_mul_overflow(a, b, &result) ? Value() : whole(result);
-    case Op::floordiv: return has_quotient(a, b) ? whole(floor_quotient(a, b)) : Value();
-    case Op::mod: return b != 0 ? whole(floor_remainder(a, b)) : Value();
+    case Op::add: return whole(exact_sum(a, b));
+    case Op::sub: return whole(exact_difference(a, b));
+    case Op::mul: return whole(exact_product(a, b));
+    case Op::floordiv: return whole(exact_quotient(a, b));
+    case Op::mod: return whole(exact_remainder(a, b));
     case Op::bit_or: return whole(a | b);
     case Op::bit_xor: return whole(a ^ b);
     case Op::bit_and: return whole(a & b);
@@ -302,7 +292,7 @@ Value binary(Op op, const Value& a, const Value& b) {
   if (op == Op::either || op == Op::both) return connected(op, a, b);
   if (!a || !b) return {};
   const bool integers = !a->is_real && !b->is_real;
-  if (integers && op == Op::pow && b->integer >= 0) return power(a->integer, b->integer);
+  if (integers && op == Op::pow && b->integer >= 0) return whole(exact_power(a->integer, b->integer));
   if (integers && op != Op::truediv && op != Op::pow) return of_integers(op, a->integer, b->integer);
   const auto left = as_real(*a), right = as_real(*b);
   return left && right ? of_reals(op, *left, *right) : Value();

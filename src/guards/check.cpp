@@ -18,17 +18,6 @@ std::string sources_of(const Trace& trace, const Guard& guard) {
 
 }  // namespace
 
-std::string_view relation_text(Guard::Kind kind) {
-  switch (kind) {
-    case Guard::Kind::equal: return "==";
-    case Guard::Kind::not_equal: return "!=";
-    case Guard::Kind::less: return "<";
-    case Guard::Kind::less_equal: return "<=";
-    case Guard::Kind::broadcast: return "broadcasts to";
-  }
-  return "?";
-}
-
 std::string to_string(const Trace& trace, const Guard& guard) {
   return trace.dims.to_string(guard.left) + " " + std::string(relation_text(guard.kind)) + " " +
          trace.dims.to_string(guard.right);

@@ -10,7 +10,6 @@
 
 namespace escapement {
 
-std::string_view relation_text(Guard::Kind kind);                 // "==", "!=", "<", "<=", "broadcasts to"
 std::string to_string(const Trace& trace, const Guard& guard);    // "s0 == s1"
 
 struct GuardMiss {

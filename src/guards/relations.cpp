@@ -68,9 +68,8 @@ class Lister {
       if (binds(Source::Kind::input_stride, i, d, type.strides[d])) free = true;
       else add({Kind::stride, i, d, type.strides[d], 0});
     }
-    // Strides that are all given descend in the recorded order by themselves.
-    if (input.stride_order.empty()) add({Kind::irregular, i, 0, {}, 0});
-    else if (free) add({Kind::ordered, i, 0, {}, 0});
+    // Strides that are all given are as they are by themselves.
+    if (free) add({input.stride_order.empty() ? Kind::irregular : Kind::ordered, i, 0, {}, 0});
   }
 
   // Inputs that the program writes.

@@ -9,21 +9,12 @@
 #include "jit/llvm/compile.h"
 #include "jit/stages.h"
 #include "support/float_mode.h"
+#include "support/text.h"
 
 namespace escapement {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// Names in a comma-separated list.
-bool lists(std::string_view names, std::string_view name) {
-  for (size_t at = 0; at <= names.size();) {
-    const size_t comma = std::min(names.find(',', at), names.size());
-    if (names.substr(at, comma - at) == name) return true;
-    at = comma + 1;
-  }
-  return false;
-}
 
 void show(const CompileStage& stage, const Compiling& compiling) {
   std::fprintf(stderr, "--- %s: %s\n%s\n", std::string(stage.name).c_str(), std::string(stage.what).c_str(), stage.text(compiling).c_str());
@@ -49,10 +40,11 @@ std::shared_ptr<const Compiled> compile(const Trace& generic, const Options& opt
   const FloatModeGuard plain(kPlainFloatMode);   // the code serves callers that flush denormals and those that do not
   Compiling compiling{generic, {}};
   auto compiled = std::make_shared<Compiled>();
+  const std::vector<std::string_view> dumped = names_in(options.dump);
   for (const CompileStage& stage : compile_stages()) {
     if (!stage.is_wanted(options)) continue;
     if (stage.leaves != CompileStage::Leaves::text) compiled->times.push_back(run(stage, compiling, options));
-    if (lists(options.dump, stage.name)) show(stage, compiling);
+    if (std::ranges::find(dumped, stage.name) != dumped.end()) show(stage, compiling);
   }
   compiled->plan = std::move(*compiling.plan);
   const Clock::time_point start = Clock::now();

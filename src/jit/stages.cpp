@@ -64,18 +64,13 @@ std::string assembly(const Compiling& c) { return code_text(c, CodeText::assembl
 
 }  // namespace text
 
-// Stages that an option leaves out.
-bool is_wanted(std::string_view stage, const Options& options) {
-  if (stage == "epilogue") return options.pack_weights;
-  return stage != "cat" || options.fuse;
-}
-
 }  // namespace
 
 std::span<const CompileStage> compile_stages() {
   static constexpr std::array kStages{
-#define STAGE(name, leaves, what) \
-  CompileStage{#name, what, CompileStage::Leaves::leaves, run::name, text::name, [](const Options& o) { return is_wanted(#name, o); }},
+#define STAGE(name, leaves, wanted, what)                                               \
+  CompileStage{#name, what, CompileStage::Leaves::leaves, run::name, text::name,        \
+               []([[maybe_unused]] const Options& options) -> bool { return wanted; }},
 #include "support/stages.def"
 #undef STAGE
   };

@@ -3,6 +3,7 @@
 
 #include "kernels/plan.h"
 #include "support/error.h"
+#include "trace/guard_relation.h"
 
 namespace escapement {
 namespace {
@@ -59,9 +60,8 @@ class Printer {
   }
 
   std::string guard(uint32_t number) const {
-    static constexpr const char* kSigns[] = {"==", "!=", "<", "<=", "broadcasts to"};
     const Guard& g = plan_.trace.guards[number];
-    return "#" + std::to_string(number) + ": " + text(g.left) + " " + kSigns[static_cast<int>(g.kind)] + " " + text(g.right);
+    return "#" + std::to_string(number) + ": " + text(g.left) + " " + std::string(relation_text(g.kind)) + " " + text(g.right);
   }
 
   void buffer(size_t b) {

@@ -47,7 +47,7 @@ void check_one_of(std::string_view option, std::string_view value, const std::ve
 
 const std::vector<std::string_view>& stage_names() {
   static const std::vector<std::string_view> names{
-#define STAGE(name, leaves, what) #name,
+#define STAGE(name, leaves, wanted, what) #name,
 #include "support/stages.def"
 #undef STAGE
   };
@@ -58,11 +58,7 @@ const std::vector<std::string_view>& stage_names() {
 void check_choice(std::string_view name, std::string_view value) {
   if (name == "compile") return check_one_of(name, value, {"block", "background"});
   if (name != "dump") return;
-  while (!value.empty()) {
-    const size_t comma = std::min(value.find(','), value.size());
-    check_one_of(name, value.substr(0, comma), stage_names());
-    value.remove_prefix(std::min(comma + 1, value.size()));
-  }
+  for (const std::string_view stage : names_in(value)) check_one_of(name, stage, stage_names());
 }
 
 // Calls visit(field) on the field of that name; throws if there is none.

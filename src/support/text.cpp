@@ -1,6 +1,7 @@
 // See text.h. One pass over the text, no copies; a token is a view into it.
 #include "support/text.h"
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cmath>
@@ -204,6 +205,16 @@ std::string unquote(std::string_view quoted) {
     else result += c;
   }
   return result;
+}
+
+std::vector<std::string_view> names_in(std::string_view list) {
+  std::vector<std::string_view> names;
+  while (!list.empty()) {
+    const size_t comma = std::min(list.find(','), list.size());
+    names.push_back(list.substr(0, comma));
+    list.remove_prefix(std::min(comma + 1, list.size()));
+  }
+  return names;
 }
 
 std::string real_to_text(double value) {

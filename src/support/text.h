@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace escapement {
 
@@ -59,6 +60,10 @@ std::string unquote(std::string_view quoted);  // the inverse; the text must be 
 
 // Shortest decimal that reads back to the same bits, always distinct from an integer: "1.0", "1e-05", "-0.0", "inf", "nan".
 std::string real_to_text(double value);
+
+// The names of a list with commas between them, as options and tools take it. No name is left out, so an empty one between two
+// commas can be refused; an empty list has none, and a comma at the end adds none.
+std::vector<std::string_view> names_in(std::string_view list);
 
 template <class Range, class Print>
 std::string join(const Range& range, std::string_view separator, Print print) {

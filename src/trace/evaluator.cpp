@@ -129,9 +129,8 @@ std::optional<uint32_t> Evaluator::failing_guard(InstrId after) const {
 }
 
 std::string Evaluator::explain(const Guard& guard) const {
-  constexpr const char* kRelations[] = {"==", "!=", "<", "<=", "broadcasts to"};
   std::string text = guard.because + ": needs " + trace_.dims.to_string(guard.left) + " " +
-                     kRelations[static_cast<size_t>(guard.kind)] + " " + trace_.dims.to_string(guard.right);
+                     std::string(relation_text(guard.kind)) + " " + trace_.dims.to_string(guard.right);
   for (Dim side : {guard.left, guard.right})
     for (Symbol s : trace_.dims.symbols(side))
       if (bound_[s.index]) text += ", " + trace_.dims.to_string(s) + " = " + std::to_string(symbols_[s.index]);

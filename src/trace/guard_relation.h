@@ -1,6 +1,8 @@
-// The one definition of when a guard's relation holds. The quick entry check, the checks inside a plan, the replay and the
-// reference evaluator all ask here.
+// What the relation of a guard is: when it holds, and its word. The quick entry check, the checks inside a plan, the replay and the
+// reference evaluator all ask here, and so does every text.
 #pragma once
+
+#include <string_view>
 
 #include "trace/trace.h"
 
@@ -16,5 +18,8 @@ inline bool holds(Guard::Kind kind, int64_t left, int64_t right) {
   }
   return false;
 }
+
+inline constexpr std::string_view kRelations[] = {"==", "!=", "<", "<=", "broadcasts"};   // by Guard::Kind
+constexpr std::string_view relation_text(Guard::Kind kind) { return kRelations[static_cast<size_t>(kind)]; }
 
 }  // namespace escapement

@@ -1,5 +1,6 @@
 // Text to Trace; the inverse of printer.cpp. The text says everything, no rule is applied: what it means and whether that is
 // allowed is the verifier's business, so that broken traces can be written down as tests.
+#include "trace/guard_relation.h"
 #include "trace/trace_reader.h"
 
 namespace escapement {

@@ -2,6 +2,7 @@
 // canonical form, so that reading them back gives the same ids.
 #include "support/text.h"
 #include "trace/layout.h"
+#include "trace/guard_relation.h"
 #include "trace/text_rules.h"
 
 namespace escapement {
@@ -99,7 +100,7 @@ class Printer {
   void print_guards() {
     if (!trace_.guards.empty()) out_ += "guards\n";
     for (const Guard& guard : trace_.guards) {
-      out_ += "> " + dims_.to_string(guard.left) + " " + std::string(kRelations[static_cast<size_t>(guard.kind)]) + " " +
+      out_ += "> " + dims_.to_string(guard.left) + " " + std::string(relation_text(guard.kind)) + " " +
               dims_.to_string(guard.right);
       if (guard.after) out_ += after_text(guard.after);
       if (!guard.because.empty()) out_ += "  because " + quote(guard.because);

@@ -1,5 +1,5 @@
 // Mathematical functions of f32 and f64 values in basic operations: straight-line, no tables, no branches, right everywhere
-// (zero, denormals, infinities, NaN, huge arguments). Measured errors are in tests/python/test_math_accuracy.py.
+// (zero, denormals, infinities, NaN, huge arguments). Measured errors are in tests/python/operators/test_math_accuracy.py.
 #pragma once
 
 #include "trace/scalar_ops.h"

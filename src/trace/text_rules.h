@@ -9,7 +9,6 @@
 namespace escapement {
 
 inline constexpr std::string_view kDeviceNames[] = {"cpu", "cuda", "other"};
-inline constexpr std::string_view kRelations[] = {"==", "!=", "<", "<=", "broadcasts"};  // by Guard::Kind
 
 // The storage that a value has unless its text says `#number`: its root's, or the next unused number.
 class StorageNumbers {

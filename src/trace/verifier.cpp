@@ -323,8 +323,9 @@ class Verifier : public Demands {
     for (const Input& input : t_.inputs) {
       if (input.kind == Input::Kind::integer) {
         const auto symbols = t_.dims.symbols(input.dim);
-        const bool one = symbols.size() == 1 && dims_.of(symbols[0]) == input.dim && t_.dims.info(symbols[0]).kind == SymbolKind::integer;
-        expect(one, "inputs", "integer input " + input.name + " is no i symbol");
+        const SymbolKind kind = symbols.size() == 1 ? t_.dims.info(symbols[0]).kind : SymbolKind::size;
+        const bool one = symbols.size() == 1 && dims_.of(symbols[0]) == input.dim;
+        expect(one && (kind == SymbolKind::integer || kind == SymbolKind::born), "inputs", "integer input " + input.name + " is no i or u symbol");
         continue;
       }
       expect(t_.type(input.value).root == input.value, "inputs", "input " + input.name + " should be its own root");

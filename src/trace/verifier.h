@@ -14,7 +14,8 @@
 //   symbols      every symbol in use has a source of its kind; sizes and strides name an axis that is there
 //   bound        a symbol is bound by an input or an earlier instruction where an instruction or a guard uses it
 //   guards       every guard names the decision that asked for it
-//   inputs       every tensor input is its own root; every integer input is an `i` symbol; a stride order is a permutation
+//   inputs       every tensor input is its own root; every integer input is an `i` symbol, or a `u` symbol of the trace before a side
+//                trace; a stride order is a permutation
 //   outputs      every output names a value or a dim, as its kind says
 //
 // Not checked here: that a text reads back equal (verify_text), that calls write what they say, and that integer-valued

@@ -3,7 +3,7 @@
 //   embedding MODEL.pt2 ROWS...
 //
 // For each number of rows one line, the sum of the result; then what was recorded, and what four threads that call at once got.
-// tests/python/test_exported.py compares with eager.
+// tests/python/exported/test_exported.py compares with eager.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>

@@ -1,4 +1,4 @@
-// The serving interface, used as a server does: public headers only. One check per run; tests/python/test_serving.py makes
+// The serving interface, used as a server does: public headers only. One check per run; tests/python/serving/test_serving.py makes
 // the models and runs all of them.
 //
 //   serving CHECK FOLDER [NUMBER]

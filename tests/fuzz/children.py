@@ -3,6 +3,7 @@
 The parent runs no operator on several threads and starts none, so that a child can.
 """
 
+import contextlib
 import faulthandler
 import os
 import pickle
@@ -34,6 +35,7 @@ def child(work, *args):
     sys.stdout.flush()
     pid = os.fork()
     if pid == 0:
+        os.setpgid(0, 0)   # what it forks itself ends with it
         os.close(reader)
         os.dup2(log.fileno(), 2)
         os.dup2(log.fileno(), 1)
@@ -66,11 +68,9 @@ def run(work, args, writer):
 
 
 def end(pid):
-    try:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-    except (ProcessLookupError, ChildProcessError):
-        pass
+    for stop in (lambda: os.killpg(pid, signal.SIGKILL), lambda: os.waitpid(pid, 0)):
+        with contextlib.suppress(ProcessLookupError, PermissionError, ChildProcessError):
+            stop()
 
 
 def messages(reader, pid, log):

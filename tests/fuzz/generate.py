@@ -5,6 +5,7 @@ back, so that programs are long and few of them end in an error. The same seed g
 import contextlib
 import dataclasses
 import random
+import re
 import warnings
 
 import torch
@@ -69,6 +70,8 @@ class Generator:
         self.arguments = self.some_arguments()
         self.calls = self.some_calls()
         self.scopes = [Scope(self.arguments, call) for call in self.calls[:2]]
+        # What depends on a real number, which varies between calls: what is exact for one is not for the next.
+        self.scaled = {name for call in self.calls for name, value in call.items() if type(value) is float}
         self.pool = list(self.arguments)
 
     def some_arguments(self):
@@ -194,7 +197,8 @@ class Generator:
         binds = not template.statement or "{v}" in template.text
         text = text.replace("{v}", target) if template.statement else f"{target} = {text}"
         sums = "sums" in template.flags
-        exact = sums and self.sums_are_exact(first)
+        scaled = not self.scaled.isdisjoint(re.findall(r"\w+", text))
+        exact = sums and not scaled and self.sums_are_exact(first)
         errors = [scope.run(text) for scope in self.scopes if scope.alive]
         if sums and not (exact and self.sums_are_exact(first)):   # it may have written its operand
             template = dataclasses.replace(template, flags=template.flags | {"near"})
@@ -207,6 +211,9 @@ class Generator:
         host = "host" in template.flags or any(condition in text for condition in (" if ", "while ", "assert "))
         self.steps.append(Step(text, target if binds else "", host, template.text))
         self.after(target, template, operands, errors)
+        if scaled:
+            self.scaled.add(target)
+            self.spread(operands if "writes" in template.flags or template.statement else [], self.scaled)
 
     def sums_are_exact(self, operand):
         """In the draws tried, and by the kinds of values in all others. Integers may be summed as floats."""
@@ -229,15 +236,15 @@ class Generator:
         self.pool += made
         if "near" in template.flags or any(name in self.near for name in operands) or target in self.near:
             self.near.update([*made, target])
-            self.spread(operands if "writes" in template.flags or template.statement else [])
+            self.spread(operands if "writes" in template.flags or template.statement else [], self.near)
 
-    def spread(self, written):
-        """What shares memory with something written by near values is near."""
+    def spread(self, written, names):
+        """What shares memory with something written by such values is such a one."""
         storages = {self.value(n).untyped_storage()._cdata for n in written[:1] if isinstance(self.value(n), torch.Tensor)}
         for name in self.pool:
             value = self.value(name)
             if isinstance(value, torch.Tensor) and value.untyped_storage()._cdata in storages:
-                self.near.add(name)
+                names.add(name)
 
     def results(self):
         names = self.tensors(lambda t: True) or self.pool

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+import time
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -65,7 +66,10 @@ def in_thread(function, arguments, others, mode):
             return function(*arguments)
 
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        return pool.submit(run).result()
+        result = pool.submit(run)
+        running = list(pool._threads)
+    wait_for_end(running)
+    return result.result()
 
 
 def beside_threads(function, arguments, others, mode):
@@ -77,6 +81,14 @@ def beside_threads(function, arguments, others, mode):
     finally:
         for thread in running:
             thread.join()
+        wait_for_end(running)
+
+
+def wait_for_end(threads):
+    """`join` returns while a thread still frees what it had: MKL's memory under a lock, which a child that is forked meanwhile would find held."""
+    end = time.monotonic() + 1
+    while any(os.path.exists(f"/proc/self/task/{thread.native_id}") for thread in threads) and time.monotonic() < end:
+        time.sleep(0.0001)
 
 
 def after_fork(function, arguments, others, mode):

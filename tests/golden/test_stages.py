@@ -8,7 +8,7 @@ import pytest
 from golden import ROOT, parse, run_opt
 
 HERE = pathlib.Path(__file__).resolve().parent
-STAGES = re.findall(r'^STAGE\((\w+), +(\w+), +"', (ROOT / "src/support/stages.def").read_text(), re.MULTILINE)
+STAGES = re.findall(r'^STAGE\((\w+), +(\w+), +[\w.]+, +"', (ROOT / "src/support/stages.def").read_text(), re.MULTILINE)
 OF_THE_MACHINE = {"ir": "define void @k0_exp", "optimised": "define", "assembly": "retq"}
 
 EXP = """trace "exp"

@@ -1,6 +1,6 @@
 """Which folder may include what, as a table, and a checker that returns every include which breaks it.
 
-Arrows point down only (ARCHITECTURE.md, "Flow and folders"). Heavy headers stay behind walls: torch in src/torch and the public
+Arrows point down only (ARCHITECTURE.md, "Folders"). Heavy headers stay behind walls: torch in src/torch and the public
 headers, LLVM in jit/llvm, CUDA in jit/cuda, Hana in no header but the one that takes a user's callable apart.
 """
 import posixpath

@@ -1,5 +1,5 @@
 // The rules of dim_rules.def, asked of the table itself at many constants: what stands there as a rule is one the table applies. That
-// the rules are true is proven by z3 (tests/python/test_dim_rules.py).
+// the rules are true is proven by z3 (tests/python/sizes/test_dim_rules.py).
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -22,7 +22,7 @@ TEST(GuardProgram, HasAText) {
   program.test(Guard::Kind::broadcast, 0, 1);
   program.keep(program.value(dims.mul(a, b)));
   program.finish();
-  EXPECT_EQ(program.to_string(), "t3 = 0\nt4 = 4\nt5 = mod t0 t4\nt6 = mul t0 t1\nt5 == t3\nt2 == t6\nt0 broadcasts to t1\nkeep t6\n");
+  EXPECT_EQ(program.to_string(), "t3 = 0\nt4 = 4\nt5 = mod t0 t4\nt6 = mul t0 t1\nt5 == t3\nt2 == t6\nt0 broadcasts t1\nkeep t6\n");
 }
 
 TEST(GuardProgram, AllTestsMustHold) {

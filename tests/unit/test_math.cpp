@@ -1,4 +1,4 @@
-// Mathematical functions against the C library in a wider type, and their values at the edges. tests/python/test_math_accuracy.py
+// Mathematical functions against the C library in a wider type, and their values at the edges. tests/python/operators/test_math_accuracy.py
 // compares with torch.
 #include <gtest/gtest.h>
 

@@ -5,6 +5,7 @@
 #include "kernels/plan.h"
 #include "specialize/epilogue.h"
 #include "specialize/passes.h"
+#include "specialize/side_trace.h"
 #include "trace/builder.h"
 
 namespace escapement {
@@ -183,6 +184,48 @@ TEST(Epilogues, OfAParametersLinearThatNothingElseReads) {
   EXPECT_EQ(again.marked(), Marked("relu", 2));
 }
 
+// x.add_(y); if (sum(x) > 0) ...: what stands before the branch, and behind it.
+constexpr const char* kBranch = R"(trace "branch"
+dims
+  s0 = arg0.size[0]
+  u0 = item(%5) in [0, 1]
+  u0 == 1
+in
+  %0: f32[s0] = "x"
+  %1: f32[s0] = "y"
+guards
+> u0 == 1 after %5  because "branch"
+do
+  %2: f32[s0] = add %0, %1
+  write %0, %2
+  %3: f32[] = sum %0, axes=[0]
+  %4: f32[] = full value=0.0, dtype=f32
+  %5: b8[] = gt %3, %4
+  %6: f32[s0] = mul %2, %0
+  %7: f32[s0] = mul %6, %4
+out %7
+)";
+
+TEST(SideTraces, TakeWhatIsHandedOn) {
+  const Trace whole = parse_trace(kBranch);
+  const Snapshot at{5, {ValueId(2)}, {Symbol(1)}};
+  const Trace before = trace_before(whole, at), side = side_trace(whole, at);
+  verify(before);
+  verify(side);
+  ASSERT_EQ(before.outputs.size(), 2u);
+  ASSERT_EQ(side.inputs.size(), 4u);
+  EXPECT_EQ(side.inputs[3].kind, Input::Kind::integer);
+  ASSERT_EQ(side.guards.size(), 1u);
+  EXPECT_FALSE(side.guards[0].after);
+  EXPECT_TRUE(testable_at_entry(side, side.guards[0]));
+  EXPECT_EQ(side.instrs.size(), 3u);             // the number is made anew
+}
+
+TEST(SideTraces, RefuseWhatNobodyHeld) {
+  const Trace whole = parse_trace(kBranch);
+  EXPECT_THROW(side_trace(whole, {5, {}, {Symbol(1)}}), InternalError);
+}
+
 TEST(Guards, CheckAndExplainAgree) {
   Program p;
   const Dim a = p.trace.type(p.input()).sizes[0], b = p.trace.type(p.input()).sizes[0];
@@ -195,7 +238,7 @@ TEST(Guards, CheckAndExplainAgree) {
   const GuardMiss miss = explain(p.trace, guard, values);
   EXPECT_EQ(miss.source, "arg0.size[0], arg1.size[0]");
   EXPECT_EQ(miss.seen, "7 and 1");
-  EXPECT_NE(miss.expected.find("s0 broadcasts to s1"), std::string::npos);
+  EXPECT_NE(miss.expected.find("s0 broadcasts s1"), std::string::npos);
 }
 
 }  // namespace

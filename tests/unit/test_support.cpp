@@ -9,9 +9,9 @@
 #include "support/checked.h"
 #include "support/error.h"
 #include "support/events.h"
-#include "support/floor_division.h"
 #include "support/id.h"
 #include "support/options.h"
+#include "support/size_arithmetic.h"
 #include "support/text.h"
 
 #include "message_of.h"
@@ -28,7 +28,7 @@ TEST(Reasons, EveryRowIsFoundByItsName) {
   EXPECT_EQ(reason_from_name("whim"), std::nullopt);
 }
 
-TEST(FloorDivision, IsExactUpToTheEndsOf64Bits) {
+TEST(SizeArithmetic, DivisionIsExactUpToTheEndsOf64Bits) {
   using Wide = __int128;
   constexpr int64_t low = INT64_MIN, high = INT64_MAX;
   for (const int64_t a : {low, low + 1, int64_t{-7}, int64_t{-1}, int64_t{0}, int64_t{1}, int64_t{7}, high - 1, high}) {
@@ -41,6 +41,26 @@ TEST(FloorDivision, IsExactUpToTheEndsOf64Bits) {
     }
   }
   EXPECT_FALSE(has_quotient(3, 0));
+}
+
+TEST(SizeArithmetic, IsExactOrNothing) {
+  constexpr int64_t low = INT64_MIN, high = INT64_MAX;
+  EXPECT_EQ(exact_sum(high, low), -1);
+  EXPECT_EQ(exact_sum(high, 1), std::nullopt);
+  EXPECT_EQ(exact_difference(low, -1), low + 1);
+  EXPECT_EQ(exact_difference(0, low), std::nullopt);
+  EXPECT_EQ(exact_product(-1, high), -high);
+  EXPECT_EQ(exact_product(-1, low), std::nullopt);
+  EXPECT_EQ(exact_quotient(-7, 2), -4);
+  EXPECT_EQ(exact_quotient(low, -1), std::nullopt);
+  EXPECT_EQ(exact_quotient(1, 0), std::nullopt);
+  EXPECT_EQ(exact_remainder(-7, 4), 1);
+  EXPECT_EQ(exact_remainder(low, -1), 0);
+  EXPECT_EQ(exact_remainder(1, 0), std::nullopt);
+  EXPECT_EQ(exact_power(-3, 3), -27);
+  EXPECT_EQ(exact_power(2, 0), 1);
+  EXPECT_EQ(exact_power(-2, 63), low);
+  EXPECT_EQ(exact_power(2, 63), std::nullopt);
 }
 
 TEST(Checked, AnIndexThatIsOutOfRangeIsAnInternalErrorInEveryBuild) {
@@ -171,6 +191,15 @@ TEST(Tokenizer, ErrorsCarryLineAndColumn) {
   tokens.next();
   EXPECT_EQ(message_of([&] { tokens.name("a name"); }), "2:4: expected a name, found the end of the text");
   EXPECT_EQ(message_of([] { Tokenizer t("x \"y"); t.next(); }), "1:3: this string does not end on its line");
+}
+
+TEST(Text, ListsOfNamesAreTakenApartAtCommas) {
+  using Names = std::vector<std::string_view>;
+  EXPECT_EQ(names_in(""), Names());
+  EXPECT_EQ(names_in("plan"), Names({"plan"}));
+  EXPECT_EQ(names_in("dce,plan,ir"), Names({"dce", "plan", "ir"}));
+  EXPECT_EQ(names_in("dce,plan,"), Names({"dce", "plan"}));
+  EXPECT_EQ(names_in(",dce,,plan"), Names({"", "dce", "", "plan"}));
 }
 
 TEST(Text, QuotingReadsBack) {

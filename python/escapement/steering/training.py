@@ -4,9 +4,12 @@ Traps that this file is shaped by:
 - No decomposition table. The core ATen one decomposes attention's forward but not its backward: gradients wrong by any amount.
 - A fresh aot_autograd object per call: it writes into its arguments.
 - The backward may be compiled lazily, under a frozen ShapeEnv: expressions are read, no question is asked.
+- Autograd's formulas are C++: one that divides by a size less one divides by zero where the graph, whose numbers are Python's, would raise.
 """
 
 import functools
+import math
+import operator
 
 from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
 
@@ -23,12 +26,30 @@ def compile_training(gm, inputs, make_region):
     keep_whole(gm)
 
     def lower(kind, graph, fakes):
+        divide_as_formulas_do(graph)
         return make_boxed_func(make_region(graph, kind))
 
     return aot_autograd(fw_compiler=functools.partial(lower, "forward"), bw_compiler=functools.partial(lower, "backward"),
                         inference_compiler=functools.partial(lower, "inference"), decompositions={},
                         partition_fn=min_cut_rematerialization_partition,
                         keep_inference_input_mutations=True)(gm, inputs)
+
+
+def divide_as_formulas_do(gm):
+    divisions = [node for node in gm.graph.find_nodes(op="call_function", target=operator.truediv) if node.meta.get("autograd_backward")]
+    for node in divisions:
+        node.target = quotient
+    if divisions:
+        gm.recompile()
+
+
+def quotient(dividend, divisor):
+    """Of floats, in C++."""
+    if divisor != 0:
+        return dividend / divisor
+    if dividend == 0 or dividend != dividend:
+        return math.nan
+    return math.copysign(math.inf, dividend) * math.copysign(1, divisor)
 
 
 def keep_whole(gm):

@@ -26,7 +26,7 @@ from ..errors import OptionError
 SYMBOL = re.compile(r"\b[a-z]+\d+\b")
 FUNCTIONS = {"floordiv": FloorDiv, "mod": PythonMod, "min": sympy.Min, "max": sympy.Max, "__builtins__": {}}
 RELATIONS = {"==": sympy.Eq, "!=": sympy.Ne, "<": sympy.Lt, "<=": sympy.Le,
-             "broadcasts to": lambda a, b: sympy.Or(sympy.Eq(a, b), sympy.Eq(b, 1))}
+             "broadcasts": lambda a, b: sympy.Or(sympy.Eq(a, b), sympy.Eq(a, 1))}
 
 
 class JitDims:
@@ -197,8 +197,8 @@ def relation_of(guard, text):
 
 
 def as_sympy(text):
-    """A relation as the core prints it. Its grammar is Python's, but for `broadcasts to`."""
-    word = next(word for word in ("broadcasts to", "==", "!=", "<=", "<") if f" {word} " in text)
+    """A relation as the core prints it. Its grammar is Python's, but for `broadcasts`."""
+    word = next(word for word in ("broadcasts", "==", "!=", "<=", "<") if f" {word} " in text)
     sides = text.split(f" {word} ")
     symbols = {name: as_variable(name) for name in SYMBOL.findall(text)}
     return RELATIONS[word](*(sympy.sympify(eval(side, {**FUNCTIONS, **symbols})) for side in sides))

@@ -3,50 +3,24 @@
 
 #include <algorithm>
 
+#include "dims/step_arithmetic.h"
 #include "support/error.h"
-#include "support/floor_division.h"
 
 namespace escapement {
 namespace {
 
 using Op = DimTable::Step::Op;
 
-[[noreturn]] void overflow() { throw UserError("the arithmetic on the sizes of this call overflows 64 bits"); }
-
-[[noreturn]] void no_quotient() { throw UserError("a size of this call is divided by zero"); }
-
-int64_t floor_divide(int64_t a, int64_t b) {
-  if (b == 0) no_quotient();
-  if (!has_quotient(a, b)) overflow();
-  return floor_quotient(a, b);
-}
-
-int64_t floor_modulo(int64_t a, int64_t b) {
-  if (b == 0) no_quotient();
-  return floor_remainder(a, b);
+[[noreturn]] void refuse(Op op, int64_t divisor) {
+  if (divides(op) && divisor == 0) throw UserError("a size of this call is divided by zero");
+  throw UserError("the arithmetic on the sizes of this call overflows 64 bits");
 }
 
 int64_t apply(Op op, int64_t a, int64_t b) {
-  int64_t result = 0;
-  switch (op) {
-    case Op::add:
-      if (__builtin_add_overflow(a, b, &result)) overflow();
-      return result;
-    case Op::mul:
-      if (__builtin_mul_overflow(a, b, &result)) overflow();
-      return result;
-    case Op::floordiv: return floor_divide(a, b);
-    case Op::mod: return floor_modulo(a, b);
-    case Op::min: return std::min(a, b);
-    case Op::max: return std::max(a, b);
-    case Op::constant:
-    case Op::dim:
-    case Op::symbol: break;  // never emitted: they are slots
-  }
-  return result;
+  const ExactSize result = exact(op, a, b);
+  if (!result) refuse(op, b);
+  return *result;
 }
-
-bool commutes(Op op) { return op != Op::floordiv && op != Op::mod; }
 
 }  // namespace
 
@@ -68,7 +42,7 @@ Slot ShapeProgram::add_constant(int64_t value) {
 }
 
 Slot ShapeProgram::emit(Op op, Slot a, Slot b) {
-  if (commutes(op) && b < a) std::swap(a, b);
+  if (!divides(op) && b < a) std::swap(a, b);
   const auto [entry, added] = slot_of_code_.try_emplace(Key{op, a, b}, 0);
   if (added) {
     entry->second = new_slot(std::max(levels_[a], levels_[b]));

@@ -326,7 +326,9 @@ bool JitCore::call(const Leaves& leaves, Values& results) {
   }
   try {
     impl_->call_slowly(ambient, leaves, results);
+    ESCAPEMENT_CHECK(!Region::lost_a_call(), "a call was begun by one version and ended by another");
   } catch (...) {
+    Region::lost_a_call();
     for (c10::IValue& value : results) value = concrete(value);   // what the caller's variables are bound to
     throw;
   }

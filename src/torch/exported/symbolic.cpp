@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "support/floor_division.h"
+#include "support/size_arithmetic.h"
 #include "torch/record/symnode.h"
 
 namespace escapement {
@@ -101,42 +101,14 @@ c10::IValue unary_symbol(Kind kind, const c10::IValue& v) {
 
 constexpr const char* kOverflow = "an integer of the exported program overflows";
 
-int64_t sum(int64_t a, int64_t b) {
-  int64_t out;
-  TORCH_CHECK(!__builtin_add_overflow(a, b, &out), kOverflow);
-  return out;
+int64_t fitting(ExactSize result) {
+  TORCH_CHECK(result.has_value(), kOverflow);
+  return *result;
 }
 
-int64_t difference(int64_t a, int64_t b) {
-  int64_t out;
-  TORCH_CHECK(!__builtin_sub_overflow(a, b, &out), kOverflow);
-  return out;
-}
-
-int64_t product(int64_t a, int64_t b) {
-  int64_t out;
-  TORCH_CHECK(!__builtin_mul_overflow(a, b, &out), kOverflow);
-  return out;
-}
-
-int64_t floor_divide(int64_t a, int64_t b) {
-  TORCH_CHECK(b != 0, "integer division or modulo by zero");
-  TORCH_CHECK(has_quotient(a, b), kOverflow);
-  return floor_quotient(a, b);
-}
-
-int64_t floor_modulo(int64_t a, int64_t b) {
-  TORCH_CHECK(b != 0, "integer division or modulo by zero");
-  return floor_remainder(a, b);
-}
-
-int64_t integer_power(int64_t base, int64_t exponent) {
-  int64_t result = 1;
-  for (; exponent > 0; exponent >>= 1) {
-    if (exponent & 1) result = product(result, base);
-    if (exponent > 1) base = product(base, base);
-  }
-  return result;
+int64_t divided(ExactSize result, int64_t divisor) {
+  TORCH_CHECK(divisor != 0, "integer division or modulo by zero");
+  return fitting(result);
 }
 
 template <class T>
@@ -170,14 +142,14 @@ c10::IValue real_result(Kind kind, double a, double b) {
 c10::IValue integer_result(Kind kind, int64_t a, int64_t b) {
   if (const auto result = compared(kind, a, b)) return *result;
   switch (kind) {
-    case Kind::add: return sum(a, b);
-    case Kind::sub: return difference(a, b);
-    case Kind::mul: return product(a, b);
-    case Kind::floordiv: return floor_divide(a, b);
-    case Kind::mod: return floor_modulo(a, b);
+    case Kind::add: return fitting(exact_sum(a, b));
+    case Kind::sub: return fitting(exact_difference(a, b));
+    case Kind::mul: return fitting(exact_product(a, b));
+    case Kind::floordiv: return divided(exact_quotient(a, b), b);
+    case Kind::mod: return divided(exact_remainder(a, b), b);
     case Kind::both: return a & b;
     case Kind::either: return a | b;
-    case Kind::pow: if (b >= 0) return integer_power(a, b); [[fallthrough]];
+    case Kind::pow: if (b >= 0) return fitting(exact_power(a, b)); [[fallthrough]];
     default: return real_result(kind, static_cast<double>(a), static_cast<double>(b));
   }
 }

@@ -86,7 +86,7 @@ class Program::Impl::Call final : public Host {
       : program_(program), context_(program.executable.new_context()),
         tensors_(program.tensors, program.entry, *context_, program.plan().buffers.size()), states_(program.calls.size()) {}
 
-  Outcome run(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs, std::span<const at::Tensor> offers);
+  Outcome run(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs, std::span<const at::Tensor> offers, bool acted);
   void end() { tensors_.end(); }
 
   void* allocate(uint32_t buffer) override { return tensors_.allocate(program_.output_buffers[buffer]); }
@@ -110,6 +110,7 @@ class Program::Impl::Call final : public Host {
   std::unique_ptr<Context> context_;
   TensorTable tensors_;
   std::vector<CallState> states_;
+  bool acted_ = false;                       // before this program began
 };
 
 namespace {
@@ -247,14 +248,14 @@ RunResult Program::Impl::Call::execute() {
 std::optional<RunResult> Program::Impl::Call::try_execute() {
   try {
     const RunResult result = execute();
-    if (result.status == RunStatus::gather_failed && !context_->dirty) return {};
+    if (result.status == RunStatus::gather_failed && !context_->dirty && !acted_) return {};
     return result;
   } catch (const CallStopped&) {
     throw;
   } catch (const UserError&) {
     throw;
   } catch (const std::exception&) {
-    if (!context_->dirty) return {};
+    if (!context_->dirty && !acted_) return {};
     bump_versions();
     throw;
   }
@@ -296,7 +297,8 @@ void Program::Impl::Call::deliver(std::vector<c10::IValue>& outputs) {
 }
 
 Program::Outcome Program::Impl::Call::run(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs,
-                                          std::span<const at::Tensor> offers) {
+                                          std::span<const at::Tensor> offers, bool acted) {
+  acted_ = acted;
   std::optional<c10::InferenceMode> mode;
   if (program_.inference) [[unlikely]] mode.emplace(*program_.inference);
   bind(arguments);
@@ -358,7 +360,7 @@ Program::Memory Program::measure(std::span<const Argument> arguments) const {
 }
 
 Program::Outcome Program::run(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs,
-                              std::span<const at::Tensor> offers) const {
+                              std::span<const at::Tensor> offers, bool acted) const {
   struct Lease {  // gives the context back, emptied, however the call ends
     const Impl& impl;
     std::unique_ptr<Impl::Call> call;
@@ -367,7 +369,7 @@ Program::Outcome Program::run(std::span<const Argument> arguments, std::vector<c
       impl.pool.give(std::move(call));
     }
   } lease{*impl_, impl_->pool.take([&] { return std::make_unique<Impl::Call>(*impl_); })};
-  return lease.call->run(arguments, outputs, offers);
+  return lease.call->run(arguments, outputs, offers, acted);
 }
 
 std::vector<std::string> Program::relations() const {

@@ -54,7 +54,8 @@ class ESCAPEMENT_API Program {
   // Appends the program's outputs (tensors, ints, bools, None). Throws eager's exception class for user errors after an effect.
   // `offers`: memory for outputs, by position; undefined where there is none. One that has an output's dtype, sizes and strides becomes
   // that output where the plan allocates it. It must not overlap anything that the call reads; after an error its contents are undefined.
-  Outcome run(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs, std::span<const at::Tensor> offers = {}) const;
+  // `acted`: the call has begun before, in another program, and cannot be made again: what refuses throws.
+  Outcome run(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs, std::span<const at::Tensor> offers = {}, bool acted = false) const;
   // What a call that fits would allocate. Reads sizes and no data.
   struct Memory {
     int64_t output_bytes = 0, temporary_bytes = 0;

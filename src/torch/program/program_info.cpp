@@ -245,9 +245,9 @@ std::vector<std::vector<Dim>> translated_sizes(const Trace& body, DimTable& dims
   return sizes;
 }
 
-bool errors_follow_effects(const LaunchPlan& plan) {
+bool errors_follow_effects(const LaunchPlan& plan, bool acted) {
   const OutsideChanges changes(plan);
-  bool effect = false;
+  bool effect = acted;
   for (const Step& step : plan.steps) {
     effect = effect || changes.made_by(step);
     const auto* const kernel = std::get_if<KernelStep>(&step);

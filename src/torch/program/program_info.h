@@ -20,7 +20,8 @@ void append_escapes(std::vector<Escape>& found, const Trace& trace);
 
 // Whether a check of the plan stands behind a step that changes memory outside, or draws random numbers.
 bool checks_follow_effects(const LaunchPlan& plan);
-bool errors_follow_effects(const LaunchPlan& plan);   // of library calls and indices; a call that writes what is given may refuse as well
+// Of library calls and indices; a call that writes what is given may refuse as well. `acted`: there has been an effect before the plan begins.
+bool errors_follow_effects(const LaunchPlan& plan, bool acted = false);
 
 // Of a program that is the body of another one's operator (flow.h).
 BodyEffects effects_of(const Trace& trace);

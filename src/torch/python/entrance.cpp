@@ -146,7 +146,7 @@ PyObject* serve(PyObject* row, PyObject* const* args, Py_ssize_t count) {
     if (!region_of(PyTuple_GET_ITEM(row, kRegion))->serve(arguments, outputs)) return nullptr;
     return build_result(PyTuple_GET_ITEM(row, kResults), outputs);
   } catch (...) {
-    if (!PyErr_Occurred()) set_python_error_from_current_exception();
+    set_python_error_from_current_exception();
     if (PyErr_ExceptionMatches(PyExc_OverflowError)) PyErr_Clear();  // an integer of more than 64 bits: `__call__` knows what to do
     return nullptr;
   }
@@ -175,7 +175,12 @@ PyObject* enter(PyObject* object, PyObject* const* args, size_t nargsf, PyObject
   }
   Py_DECREF(rows);
   if (result || PyErr_Occurred()) return result;
-  return call_slowly(object, args, count, names);
+  result = call_slowly(object, args, count, names);
+  if (Region::lost_a_call() && result) {
+    Py_CLEAR(result);
+    PyErr_SetString(PyExc_RuntimeError, "escapement: a call was begun by one version and ended by another; please report this");
+  }
+  return result;
 }
 
 // --- the type

@@ -172,12 +172,22 @@ PyObject* region_info(PyObject* object, PyObject*) {
   return result;
 }
 
-// A location is a courtesy: it must not fail the program. An interrupt that came just then is the program's, and comes again.
-void clear_error() {
-  const bool interrupted = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt);
-  PyErr_Clear();
-  if (interrupted) PyErr_SetInterrupt();
-}
+// A location is a courtesy: it must not fail the program, and what is set already stays. An interrupt that came just then is the program's, and
+// comes again.
+class Courtesy {
+ public:
+  Courtesy() { PyErr_Fetch(&type_, &value_, &trace_); }
+  Courtesy(const Courtesy&) = delete;
+  Courtesy& operator=(const Courtesy&) = delete;
+  ~Courtesy() {
+    const bool interrupted = PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt);
+    PyErr_Restore(type_, value_, trace_);
+    if (interrupted) PyErr_SetInterrupt();
+  }
+
+ private:
+  PyObject *type_, *value_, *trace_;
+};
 
 class Gil {
  public:
@@ -191,19 +201,19 @@ class Gil {
 };
 
 int line_number(PyObject* locator) {
+  const Courtesy courtesy;
   PyObject* number = PyObject_CallNoArgs(locator);
   const long value = number ? PyLong_AsLong(number) : -1;
   Py_XDECREF(number);
-  clear_error();
   return static_cast<int>(value);
 }
 
 std::string line_text(PyObject* locator, int number) {
+  const Courtesy courtesy;
   PyObject* text = PyObject_CallMethod(locator, "text", "i", number);
   const char* utf8 = text && PyUnicode_Check(text) ? PyUnicode_AsUTF8(text) : nullptr;
   std::string result = utf8 ? utf8 : "";
   Py_XDECREF(text);
-  clear_error();
   return result;
 }
 

@@ -5,10 +5,34 @@
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <utility>
+
 #include "support/error.h"
 #include "torch/python/symnode_python.h"
 
 namespace escapement {
+
+struct PythonError::Held {
+  Held() { PyErr_Fetch(&type, &value, &trace); }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+  ~Held() {
+    if (!type) return;
+    const PyGILState_STATE state = PyGILState_Ensure();
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+    PyGILState_Release(state);
+  }
+
+  PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+};
+
+PythonError::PythonError() : held_(std::make_shared<Held>()) {}
+
+void PythonError::restore() const {
+  PyErr_Restore(std::exchange(held_->type, nullptr), std::exchange(held_->value, nullptr), std::exchange(held_->trace, nullptr));
+}
 
 c10::IValue value_from_python(PyObject* object) {
   if (THPVariable_Check(object)) return THPVariable_Unpack(object);
@@ -147,7 +171,8 @@ Options options_from_python(PyObject* dict) {
 void set_python_error_from_current_exception() {
   try {
     throw;
-  } catch (const PythonError&) {
+  } catch (const PythonError& error) {
+    error.restore();
   } catch (const python_error& error) {
     const_cast<python_error&>(error).restore();
   } catch (const UserError& error) {

@@ -4,12 +4,23 @@
 #include <Python.h>
 #include <ATen/core/ivalue.h>
 
+#include <memory>
+
 #include "torch/region/region.h"
 
 namespace escapement {
 
-// A Python exception is set; the C++ stack is unwound to the entry, which returns null.
-struct PythonError {};
+// A Python exception, taken out of the interpreter where it is thrown and put back by the entry, which returns null. What is unwound between
+// them may run Python code (the end of a recording, the end of an object's life), which needs an interpreter without an exception.
+class PythonError {
+ public:
+  PythonError();           // the one that is set
+  void restore() const;    // sets it
+
+ private:
+  struct Held;
+  std::shared_ptr<Held> held_;
+};
 
 c10::IValue value_from_python(PyObject* object);          // borrowed; anything unknown is kept as itself (see values.cpp)
 c10::IValue any_value_from_python(PyObject* object);      // the same, but an integer of more than 64 bits travels as a capsule

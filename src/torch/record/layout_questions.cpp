@@ -87,14 +87,15 @@ class Layout {
   Dim offset() {
     tape_.choices.written(value_);   // where in whose memory it lies
     if (!tape_.live()) return dims_.constant(offset_);
-    if (dims_.as_constant(type_.offset) != std::optional<int64_t>(0)) {
-      if (none_) {
-        tape_.pin_everything(kOffsetRead);
-        return dims_.constant(offset_);
-      }
-      decide(tape_, *holds_something(), kOffsetRead);
+    const Dim claimed = dims_.add(tape_.storage_offset(type_.root), type_.offset);
+    const bool begins = dims_.as_constant(type_.offset) == std::optional<int64_t>(0);
+    // Sizes may be pinned already: then a step over no elements is none here, and one element for ATen.
+    if (none_ && (!begins || dims_.hint(claimed) != std::optional<int64_t>(offset_))) {
+      tape_.pin_everything(kOffsetRead);
+      return dims_.constant(offset_);
     }
-    return dims_.add(tape_.storage_offset(type_.root), type_.offset);
+    if (!begins) decide(tape_, *holds_something(), kOffsetRead);
+    return claimed;
   }
 
   // Axes that address something, innermost first, as seen; the others do not count.

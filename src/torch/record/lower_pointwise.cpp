@@ -5,6 +5,7 @@
 #include <ATen/native/TypeProperties.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "torch/record/lower_families.h"
 #include "trace/op_rules.h"
@@ -225,6 +226,8 @@ bool take_alpha(const OpCall& call, Attrs& attrs) {
   const c10::Scalar alpha = call.arg("alpha").toScalar();
   if (alpha.isSymbolic() || alpha.isComplex()) return false;
   if (alpha.equal(1)) return true;
+  // ATen subtracts by adding the number turned over, and this one stays negative.
+  if (call.plan.base != "add" && alpha.isIntegral(false) && alpha.toLong() == std::numeric_limits<int64_t>::min()) return false;
   const DType result = call.result_type();
   if (is_half(result) || result == DType::b8) return false;
   attrs.value2 = alpha.isFloatingPoint() ? real_number(alpha.toDouble()) : integer_number(alpha.toLong());

@@ -82,13 +82,21 @@ bool lies_before(DimTable& dims, const TensorType& a, const TensorType& b) {
   return a.root == b.root && dims.less_equal(end_of(dims, a), b.offset) == Truth::yes;
 }
 
+bool is_as_seen(const DimTable& dims, const std::vector<Dim>& claimed, c10::IntArrayRef real) {
+  const auto same = [&](Dim dim, int64_t now) { return dims.hint(dim) == std::optional<int64_t>(now); };
+  return std::equal(claimed.begin(), claimed.end(), real.begin(), real.end(), same);
+}
+
 // Where two views of an argument begin at one place, ATen compares all their strides, and those of axes of size 1 are whatever the caller's are.
+// The argument itself is handed on as it came, a view of it with the strides that the trace has.
 void see_strides(OpCall& call, ValueId value) {
   for (int argument = 0; argument < static_cast<int>(call.args.size()); ++argument) {
     if (call.value_at(argument) != value) continue;
     const at::Tensor real = call.real_at(argument);
-    if (real.dim() != call.rank(value)) return;   // out= that ATen has given other sizes
+    if (!is_as_seen(call.table(), call.type(value).sizes, real.sizes())) return;   // out= that ATen has given other sizes
     for (int axis = 0; axis < real.dim(); ++axis) call.tape.dim_of(asked_stride({call.tape, value, real}, axis));
+    if (real.numel() != 0 && !call.tape.input_of(value) && !is_as_seen(call.table(), call.type(value).strides, real.strides()))
+      call.tape.refuse(Reason::recorder_refused, call.plan.target + " of a view whose axes of size 1 have strides of their caller's");
     return;
   }
 }

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "support/error.h"
+#include "torch/record/forward.h"
 #include "torch/record/gradient_mirror.h"
 #include "torch/record/host_args.h"
 #include "torch/record/recorder_fallback.h"
@@ -116,6 +117,7 @@ void Recorder::enter(std::span<const at::Generator> known) {
   if (state_->entered) return;
   state_->tape->recording.ground = Ground::now();
   state_->tape->world = std::make_shared<WorldWatch>(known);
+  state_->tape->exits = std::make_unique<ExitNotes>();
   state_->tape->thread = std::this_thread::get_id();
   state_->outer = current_tape_ptr();
   state_->included_before = c10::impl::tls_is_dispatch_key_included(kRecorderKey);
@@ -125,6 +127,11 @@ void Recorder::enter(std::span<const at::Generator> known) {
   state_->excluded_before = c10::impl::tls_is_dispatch_key_excluded(kRecorderKey);
   c10::impl::tls_set_dispatch_key_excluded(kRecorderKey, false);
   state_->entered = true;
+}
+
+void Recorder::go_forward(Departure departure) {
+  state_->tape->forward = std::make_shared<Forward>(std::move(departure));
+  state_->tape->written.note();   // whatever ends the program now, it cannot be run from its beginning
 }
 
 void Recorder::leave() {
@@ -243,7 +250,10 @@ void note_outputs(Tape& tape, const std::vector<c10::IValue>& outputs) {
 Recording Recorder::finish(std::vector<c10::IValue>& outputs) {
   leave();
   Tape& tape = *state_->tape;
+  if (tape.forward) tape.forward->expect_arrived();
   unharmed(tape, [&] { note_outputs(tape, outputs); });
+  if (tape.exits) tape.recording.exits = tape.exits->take_exits();
+  if (!tape.recording.exits.empty()) tape.recording.script = std::make_shared<const std::vector<ScriptStep>>(tape.exits->take_script());
   for (c10::IValue& v : outputs) v = concrete(v);
   tape.closed = true;
   return std::move(tape.recording);

@@ -18,11 +18,13 @@
 
 #include "support/size_spec.h"
 #include "torch/record/asked_kinds.h"
+#include "torch/record/exits.h"
 #include "torch/record/world.h"
 #include "trace/trace.h"
 
 namespace escapement {
 
+struct Departure;
 struct Tape;
 
 struct Recording {
@@ -38,6 +40,8 @@ struct Recording {
   std::optional<bool> inference;            // the program itself switches inference mode: its results are made with it on, or off
   std::vector<at::Generator> unknown_generators;  // refused because of these; a recording that knows them may do better
   std::vector<ArgumentKind> kinds;          // of arguments that the program asked about; it is for such arguments only
+  std::vector<Exit> exits;                  // in order
+  std::shared_ptr<const std::vector<ScriptStep>> script;   // null where there are no exits
   std::vector<std::string> specialised;     // "s0 == 128: exact value read at model.py:7": one line per pinned value
 };
 
@@ -64,6 +68,7 @@ class Recorder {
   void set_location_hook(std::function<int()> hook);                       // number of the user's line, per op; -1 = unknown
   // From here on this thread's ATen calls are recorded. `known`: generators that the program may draw from besides torch's own.
   void enter(std::span<const at::Generator> known = {});
+  void go_forward(Departure departure);                                    // before `enter`: a program that has begun already
   void leave();
 
   // --- after the run. `outputs`: tensors (wrappers or real), SymInt/int, bool, None; returns the real results in place.

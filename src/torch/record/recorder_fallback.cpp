@@ -19,7 +19,9 @@
 #include "torch/record/asked_kinds.h"
 #include "torch/record/copies.h"
 #include "torch/record/each_tensor.h"
+#include "torch/record/forward.h"
 #include "torch/record/gradient_mirror.h"
+#include "torch/record/host_value.h"
 #include "torch/record/lower.h"
 #include "torch/record/overlap.h"
 #include "torch/record/symnode.h"
@@ -45,6 +47,7 @@ void run_real(const c10::OperatorHandle& op, Stack& stack, size_t arguments) {
   const c10::impl::ExcludeDispatchKeyGuard unseen(kRecorderKey);
   if (tape == nullptr) return op.callBoxed(stack);
   const OpPlan& plan = plan_of(op);
+  if (tape->forward && tape->forward->active() && !plan.pass && plan.base != "_local_scalar_dense") tape->forward->refuse(plan.name);
   const WrittenMemory::Given given = tape->written.before(plan, std::span(stack).last(arguments));
   op.callBoxed(stack);
   tape->written.after(plan, given, std::span(stack).last(plan.schema->returns().size()));
@@ -240,17 +243,28 @@ class OneOp {
         args_(stack.end() - static_cast<std::ptrdiff_t>(count_), stack.end()), call_(tape, plan, args_) {}
 
   void run() {
+    const ExitNotes::InsideOp inside(tape_.exits.get());
     unharmed(tape_, [&] { note_sizes(); });
     note_world();
-    run_real(op_, stack_, count_);
-    if (tape_.world) call_.draws = tape_.world->after();
+    call_.draws = compute();
     first_result_ = stack_.size() - plan_.schema->returns().size();
     if (gradients_are_wanted()) note_gradients();
     if (!tape_.live()) return;
     unharmed(tape_, [&] { append(); });
+    // Whether eager made a view shows, and the trace has copied.
+    if (tape_.exits && call_.choice && !plan_.random && !call_.draws) tape_.exits->give_up();
+    if (tape_.exits && tape_.live())
+      tape_.exits->note(op_, plan_, args_, std::span(stack_).subspan(first_result_), call_.draws, tape_.trace());
   }
 
  private:
+  // Whether it drew random numbers.
+  bool compute() {
+    if (tape_.forward && tape_.forward->active()) return tape_.forward->take(op_, stack_, count_);
+    run_real(op_, stack_, count_);
+    return tape_.world && tape_.world->after();
+  }
+
   void append() {
     for (size_t i = first_result_; i < stack_.size(); ++i)
       each_tensor(stack_[i], [&](const at::Tensor& t) { call_.reals.push_back(t); return t; });
@@ -564,36 +578,11 @@ void record_one(Tape& tape, const OpPlan& plan, const c10::OperatorHandle& op, S
 
 // --- ops with a meaning of their own
 
-// An integer or boolean stays a symbol, a float an expression.
-c10::IValue host_value(Tape& tape, ValueId value, const c10::Scalar& seen) {
-  if (tape.trace().type(value).dtype == DType::other) {
-    tape.refuse(Reason::recorder_refused, "a value of a dtype that has no kernels, such as a complex one, was read by the host");
-    return seen;
-  }
-  if (seen.isBoolean()) {
-    const Dim truth = tape.item(value, seen.toBool());
-    return symbool(tape, bool_relation(Guard::Kind::not_equal, truth, tape.dims().constant(0), seen.toBool()));
-  }
-  if (seen.isIntegral(false)) return c10::Scalar(tape.symint(tape.item(value, seen.toLong()), seen.toLong()));
-  const ValueId now = tape.builder.pointwise(Op::copy, std::vector<ValueId>{value});
-  c10::SymNode node = Node::real(tape.shared_from_this(), float_value(now, seen.toDouble()));
-  if (auto* shell = python_hooks().to_python) node = shell(std::move(node));
-  return c10::Scalar(c10::SymFloat(std::move(node)));
-}
-
-// A dtype without kernels of ours is read by way of one that has them and holds all its values, if there is one.
-std::optional<c10::ScalarType> wider(c10::ScalarType dtype) {
-  if (c10::isFloat8Type(dtype)) return c10::ScalarType::Float;
-  return dtype == c10::ScalarType::UInt16 || dtype == c10::ScalarType::UInt32 ? std::optional(c10::ScalarType::Long) : std::nullopt;
-}
-
-void widen(Tape& tape, c10::IValue& value) {
-  const auto dtype = wider(value.toTensor().scalar_type());
-  if (!dtype) return;
-  static const auto to = c10::Dispatcher::singleton().findSchemaOrThrow("aten::to", "dtype");
-  Stack call{value, *dtype, false, false, c10::IValue()};
-  record_one(tape, plan_of(to), to, call);
-  value = call[0];
+// `item` has seen to it that there is one; who calls the operator by its name has not.
+void hold_element(Tape& tape, ValueId value) {
+  const Dim one = tape.dims().constant(1);
+  const std::vector<Dim> sizes = tape.trace().type(value).sizes;
+  for (const Dim size : sizes) tape.guard_relation(Guard::Kind::less_equal, one, size, true, "an element that the program reads");
 }
 
 // The value goes to the host.
@@ -605,10 +594,15 @@ void read_value(Tape& tape, const c10::OperatorHandle& op, Stack& stack) {
   unharmed(tape, [&] {
     if (!is_wrapped_number(program)) value = tape.value_of(program);
   });
-  run_real(op, stack, 1);
+  const bool taken = value && tape.forward && tape.forward->active();
+  if (taken) stack.back() = tape.forward->take_read();
+  else run_real(op, stack, 1);
   if (!tape.live() || !value) return;
   ++tape.recording.ops;
-  unharmed(tape, [&] { stack.back() = host_value(tape, value, stack.back().toScalar()); });
+  unharmed(tape, [&] {
+    hold_element(tape, value);
+    stack.back() = host_value(tape, value, stack.back().toScalar());
+  });
 }
 
 // A literal of the program (torch.tensor(3.)): every run must start from its value, so the program works on a copy. What only borrows

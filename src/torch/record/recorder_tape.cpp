@@ -320,8 +320,11 @@ InstrId Tape::bound_after(Dim left, Dim right) const {
 
 void Tape::guard(Guard::Kind kind, Dim left, Dim right, std::string because) {
   if (!live()) return;
-  builder.set_location(here());
-  builder.guard(kind, left, right, std::move(because), bound_after(left, right));
+  const Location location = here();
+  const InstrId bound = bound_after(left, right);
+  if (exits && bound) exits->before_guard(*this, bound, because, location);
+  builder.set_location(location);
+  builder.guard(kind, left, right, std::move(because), bound);
 }
 
 void Tape::guard_relation(Guard::Kind kind, Dim left, Dim right, bool holds, const std::string& because) {

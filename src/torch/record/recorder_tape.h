@@ -18,6 +18,7 @@
 
 #include "torch/record/captures.h"
 #include "torch/record/choices.h"
+#include "torch/record/exits.h"
 #include "torch/record/lent_memory.h"
 #include "torch/record/recorder.h"
 #include "torch/record/symnode_hooks.h"
@@ -26,6 +27,7 @@
 
 namespace escapement {
 
+class Forward;
 class Wrapper;
 
 inline constexpr const char* kDeclared = "declared";   // of guards: by the front end, not by the program
@@ -40,6 +42,8 @@ struct Tape : std::enable_shared_from_this<Tape> {
   std::thread::id thread = std::this_thread::get_id();
   std::function<int()> location_hook;
   std::shared_ptr<WorldWatch> world;        // null where operators are handed to the recorder one by one (replay mode)
+  std::unique_ptr<ExitNotes> exits;         // null in replay mode
+  std::shared_ptr<Forward> forward;         // the program runs once more, from where a compiled trace left it
   // Replay mode: the host runs at every call and may look at any result, also where nothing is recorded of it. So an input's strides are
   // claimed for all axes, and whether eager shares memory or copies is decided at the operator itself.
   bool host_looks = false;

@@ -11,86 +11,17 @@
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
-#include <c10/util/CallOnce.h>
 #include <c10/util/Exception.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
-#include <cstring>
-#include <deque>
-#include <mutex>
 
-#include "support/error.h"
 #include "support/float_mode.h"
+#include "torch/record/process_flags.h"
 #include "torch/record/recorder_tape.h"
 
 namespace escapement {
 namespace {
-
-// --- the flags of the process
-
-// Which devices have been initialised is no flag, and most of a Context. Only an explicit instantiation may name a private member.
-using DeviceStates = std::array<c10::once_flag, at::COMPILE_TIME_MAX_DEVICE_TYPES>;
-DeviceStates at::Context::*device_states_of_context();
-template <DeviceStates at::Context::*kMember>
-struct DeviceStatesOfContext {
-  friend DeviceStates at::Context::*device_states_of_context() { return kMember; }
-};
-template struct DeviceStatesOfContext<&at::Context::init_>;
-
-// All else of at::Context, as it lies in memory: every flag that it has or will have is in there. What it keeps elsewhere (precisions of
-// single backends) is asked by library calls whenever they run.
-struct Flags {
-  static constexpr size_t kWords = (sizeof(at::Context) - sizeof(DeviceStates)) / sizeof(uint64_t);
-  const unsigned char* place = behind_the_devices();
-  std::array<uint64_t, kWords> words = now();
-  uint32_t number = 0;
-
-  static const unsigned char* behind_the_devices() {
-    const DeviceStates& devices = at::globalContext().*device_states_of_context();
-    ESCAPEMENT_CHECK(static_cast<const void*>(&devices) == &at::globalContext(), "a Context does not begin with the states of its devices");
-    return reinterpret_cast<const unsigned char*>(&devices + 1);
-  }
-  uint64_t word(size_t i) const {
-    uint64_t found;
-    std::memcpy(&found, place + i * sizeof found, sizeof found);
-    return found;
-  }
-  std::array<uint64_t, kWords> now() const {
-    std::array<uint64_t, kWords> found;
-    for (size_t i = 0; i < kWords; ++i) found[i] = word(i);
-    return found;
-  }
-  bool hold() const {
-    uint64_t differ = 0;
-#pragma GCC unroll 32
-    for (size_t i = 0; i < kWords; ++i) differ |= word(i) ^ words[i];
-    return differ == 0;
-  }
-};
-
-std::atomic<const Flags*> last_flags{nullptr};
-
-uint32_t find_flags() {
-  static std::mutex mutex;
-  static std::deque<Flags> known;            // addresses stay
-  const std::lock_guard lock(mutex);
-  auto found = std::find_if(known.begin(), known.end(), [](const Flags& flags) { return flags.hold(); });
-  if (found == known.end()) {
-    known.emplace_back();
-    found = known.end() - 1;
-    found->number = static_cast<uint32_t>(found - known.begin());   // the first is 0, which a recording has that knows of none
-  }
-  last_flags.store(&*found, std::memory_order_release);
-  return found->number;
-}
-
-uint32_t flags_number() {
-  const Flags* const last = last_flags.load(std::memory_order_acquire);
-  return last != nullptr && last->hold() ? last->number : find_flags();
-}
 
 // --- the rows
 

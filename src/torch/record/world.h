@@ -23,12 +23,14 @@
 #include <vector>
 
 #include "escapement/export.h"
+#include "torch/record/process_flags.h"
 
 namespace escapement {
 
-// What a version takes for granted of the process. Asked at every call: some ten nanoseconds.
+// What a version takes for granted of the process. Asked at every call: some ten nanoseconds. Made in another way than by now(), it is
+// that of no process: such a version fits no call.
 struct Ground {
-  uint32_t flags = 0;                        // a number for the flags of at::Context, the same for the same flags
+  uint32_t flags = kNoFlags;                 // a number for the flags of at::Context, of this process alone (process_flags.h)
   c10::ScalarType dtype = c10::ScalarType::Float;
 
   static Ground now();

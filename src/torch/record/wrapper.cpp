@@ -20,6 +20,11 @@ Wrapper::Wrapper(at::Tensor inner, TapePtr tape, ValueId value)
   if (is_inference()) {
     if (!inner_.unsafeGetTensorImpl()->version_counter().enabled()) set_version_counter(c10::VariableVersion());
   } else if (!version_counter().enabled()) set_version_counter(c10::VariableVersion(0));
+  if (tape_->exits) tape_->exits->hold(this);
+}
+
+Wrapper::~Wrapper() {
+  if (tape_->exits) tape_->exits->drop(this);
 }
 
 Wrapper* Wrapper::of(const c10::TensorImpl* impl) {

@@ -18,6 +18,7 @@ struct AskedLayout;
 class Wrapper final : public c10::TensorImpl {
  public:
   Wrapper(at::Tensor inner, TapePtr tape, ValueId value);
+  ~Wrapper() override;
 
   static Wrapper* of(const at::Tensor& tensor) { return of(tensor.unsafeGetTensorImpl()); }
   static Wrapper* of(const c10::TensorImpl* impl);  // null if it is no wrapper

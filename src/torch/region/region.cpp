@@ -19,39 +19,12 @@
 #include "torch/record/recorder_tape.h"
 #include "torch/program/program_info.h"
 #include "torch/region/region_version.h"
+#include "torch/region/trace_tree.h"
 #include "torch/replay_mode/replay_region.h"
 
 namespace escapement {
 
-// A version that has been chosen so often will be chosen again: its guards get machine code.
-constexpr int64_t kHotHits = 64;
 constexpr size_t kGenerators = 8;   // that a region watches besides torch's own
-
-// Background compiles of one region: waited for when the region dies.
-struct Region::Build {
-  std::vector<std::thread> threads;
-};
-
-// The right to record. It ends when the code is published or given up, in whatever thread that happens; a recording that an exception
-// of the program's own ended does not count.
-class Region::Turn {
- public:
-  Turn(Region& region, int* spent) : region_(region), spent_(spent) {}
-  ~Turn() {
-    const std::lock_guard lock(region_.mutex_);
-    region_.busy_ = false;
-    if (recorded) return;
-    --region_.recordings_;
-    if (spent_) --*spent_;
-  }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
-  bool recorded = false;
-
- private:
-  Region& region_;
-  int* const spent_;   // recordings of this form, if they are limited
-};
 
 namespace {
 
@@ -209,12 +182,15 @@ void Region::replay_after_budget(int recordings_of_a_form) { recordings_of_a_for
 Region::Answer Region::answer(const Values& arguments, Values& outputs, std::span<const at::Tensor> offers) {
   const ListenerPause pause;
   count(Stat::calls);
+  Departed departed;
+  if (take_left(departed)) return go_on_from(std::move(departed), arguments, outputs);
   if (options_.disable) return run_eagerly(arguments, outputs, Reason::disabled);
   const ArgumentList list(arguments);
   if (wants_tape(list.span())) return run_eagerly(arguments, outputs, Reason::gradient);
   const Versions* const seen = versions_.load(std::memory_order_acquire);
-  switch (run_version(list.span(), outputs, offers)) {
+  switch (run_version(list.span(), outputs, offers, departed)) {
     case Found::version: return {};
+    case Found::departed: return go_on_from(std::move(departed), arguments, outputs);
     case Found::gradient: return run_eagerly(arguments, outputs, Reason::gradient);
     case Found::refused: return run_refused(arguments, outputs);
     case Found::none: break;
@@ -237,11 +213,16 @@ Region::Answer Region::missed(const Values& arguments, Values& outputs, const Ve
   if (what == OnMiss::run_eagerly) return run_eagerly(arguments, outputs, Reason::serve_only);
   Reason refused = Reason::not_ready;
   if (auto turn = take_turn(arguments, seen, refused)) return record(arguments, outputs, std::move(turn));
-  // Where the host's own memory is read at each call, replay mode reads it in time; what it changes of torch's state, it changes.
-  const bool replayable = refused == Reason::too_many_recordings || refused == Reason::budget_used || refused == Reason::made_unseen ||
-                          refused == Reason::state_changed;
-  if (replayable && recordings_of_a_form_) return go_on_replaying(arguments, outputs, refused);
+  if (goes_on(refused)) return go_on_replaying(arguments, outputs, refused);
   return run_eagerly(arguments, outputs, refused);
+}
+
+// Where the host's own memory is read at each call, replay mode reads it in time; what it changes of torch's state, it changes; what it looks at,
+// it looks at.
+bool Region::goes_on(Reason why) const {
+  constexpr Reason kReplayable[] = {Reason::too_many_recordings, Reason::budget_used,         Reason::made_unseen,
+                                    Reason::state_changed,       Reason::data_dependent_guard, Reason::too_many_exits};
+  return recordings_of_a_form_ && std::find(std::begin(kReplayable), std::end(kReplayable), why) != std::end(kReplayable);
 }
 
 Region::Answer Region::go_on_replaying(const Values& arguments, Values& outputs, Reason why) {
@@ -301,33 +282,55 @@ void Region::refuse(const Values& arguments) const {
   throw WouldCompile(versions->empty() ? "nothing has been recorded" : why_missed(*versions->back(), arguments));
 }
 
-Region::Found Region::run_version(std::span<const Argument> arguments, Values& outputs, std::span<const at::Tensor> offers) {
+Region::Found Region::run_version(std::span<const Argument> arguments, Values& outputs, std::span<const at::Tensor> offers, Departed& departed) {
   const Versions* const versions = versions_.load(std::memory_order_acquire);
   const Ground ground = Ground::now();
   for (const auto& version : *versions) {
     if (version->ground != ground || !version->program.fits(arguments) || !pinned_hold(version->pinned, arguments)) continue;
     if (!kinds_hold(version->kinds, arguments)) continue;
     if (wants_tape(version->program.captured())) return Found::gradient;
-    const Program::Outcome outcome = version->program.run(arguments, outputs, offers);
-    if (outcome == Program::Outcome::done) {
-      if (version->hits.fetch_add(1, std::memory_order_relaxed) + 1 == kHotHits) compile_guards(*versions, *version);
-      count(Stat::hits);
-      return Found::version;
+    if (version->exit) {
+      if (version->retired.load(std::memory_order_relaxed)) continue;
+      if (at::GradMode::is_enabled() && wants_tape_behind(*version->exit)) return Found::gradient;
     }
-    if (outcome == Program::Outcome::refused_clean) return outputs.clear(), count(Stat::exits), Found::refused;
-    // A version whose checks could fail after an effect is never published: see build().
-    ESCAPEMENT_CHECK(outcome == Program::Outcome::check_failed_clean, "a check failed after an effect");
-    outputs.clear();
-    count(Stat::exits);
+    const Found found = run_program(*version, arguments, outputs, offers, departed);
+    if (found == Found::none) continue;   // a check inside failed
+    if (found == Found::version && version->hits.fetch_add(1, std::memory_order_relaxed) + 1 == kHotHits) compile_guards(*versions, *version);
+    return found;
   }
   return Found::none;
+}
+
+Region::Found Region::run_program(const Version& version, std::span<const Argument> arguments, Values& outputs, std::span<const at::Tensor> offers,
+                                  Departed& departed) {
+  Values& handed = version.exit ? departed.live : outputs;
+  const Program::Outcome outcome = version.program.run(arguments, handed, version.exit ? std::span<const at::Tensor>() : offers);
+  if (outcome != Program::Outcome::done) {
+    handed.clear();
+    count(Stat::exits);
+    if (outcome == Program::Outcome::refused_clean) return Found::refused;
+    // A version whose checks could fail after an effect is never published: see build().
+    ESCAPEMENT_CHECK(outcome == Program::Outcome::check_failed_clean, "a check failed after an effect");
+    return Found::none;
+  }
+  if (version.exit) {
+    departed.version = &version;
+    departed.exit = version.exit.get();
+    if (!follow(arguments, departed, outputs)) return Found::departed;
+  }
+  count(Stat::hits);
+  return Found::version;
 }
 
 bool Region::serve(const Values& arguments, Values& outputs) { return serve(ArgumentList(arguments).span(), outputs); }
 
 bool Region::serve(std::span<const Argument> arguments, Values& outputs) {
   const ListenerPause pause;
-  if (options_.disable || wants_tape(arguments) || run_version(arguments, outputs) != Found::version) return false;
+  if (options_.disable || wants_tape(arguments)) return false;
+  Departed departed;
+  const Found found = run_version(arguments, outputs, {}, departed);
+  if (found == Found::departed) left() = Left{this, std::move(departed)};
+  if (found != Found::version) return false;
   count(Stat::calls);
   return true;
 }
@@ -454,8 +457,8 @@ void Region::keep(Recording recording, const std::string& form, const Values& ar
   if (recording.refused) return note_refusal(form, recording);
   if (host_may_ask_) note_inference(recording, arguments);
   Pinned pinned = pinned_values(arguments);
-  if (options_.compile == "background") start_build(std::move(recording), std::move(pinned), milliseconds, std::move(turn));
-  else build(std::move(recording), std::move(pinned), milliseconds);
+  if (options_.compile == "background") start_build(std::move(recording), form, std::move(pinned), milliseconds, std::move(turn));
+  else build(std::move(recording), form, std::move(pinned), milliseconds);
 }
 
 void Region::know(const at::Generator& generator) {
@@ -478,11 +481,11 @@ std::vector<at::Generator> Region::known_generators() const {
   return generators_;
 }
 
-void Region::start_build(Recording recording, Pinned pinned, double milliseconds, std::shared_ptr<Turn> turn) {
+void Region::start_build(Recording recording, const std::string& form, Pinned pinned, double milliseconds, std::shared_ptr<Turn> turn) {
   const auto shared = std::make_shared<Recording>(std::move(recording));
-  const auto work = [this, shared, pinned = std::move(pinned), milliseconds, turn = std::move(turn)] {
+  const auto work = [this, shared, form, pinned = std::move(pinned), milliseconds, turn = std::move(turn)] {
     try {
-      build(std::move(*shared), pinned, milliseconds);
+      build(std::move(*shared), form, pinned, milliseconds);
     } catch (const std::exception&) {  // `strict` has nobody here to tell; the next call raises
     }
   };
@@ -524,7 +527,11 @@ Recording Region::run_recorded(Recorder& recorder, const Values& wrapped, Values
   hand_over_requests(*recorder.tape(), wrapped);
   Recording recording = recorder.finish(outputs);
   if (location_text_) {
-    for (std::string& text : recording.trace.locations) text = location_text_(std::atoi(text.c_str()));
+    const auto write_out = [&](Trace& trace) {
+      for (std::string& text : trace.locations) text = location_text_(std::atoi(text.c_str()));
+    };
+    write_out(recording.trace);
+    for (const Exit& exit : recording.exits) write_out(*exit.before);
   }
   return recording;
 }
@@ -550,6 +557,7 @@ std::vector<std::vector<Dim>> Region::output_sizes(DimTable& dims, std::span<con
 // Null: it may not be replayed.
 std::shared_ptr<const Region::Version> Region::make_version(Recording recording, Pinned pinned, double record_milliseconds,
                                                             const ObjectCode* objects) {
+  if (!recording.exits.empty()) return make_tree(std::move(recording), std::move(pinned), record_milliseconds);
   const Clock::time_point start = Clock::now();
   if (!options_.dump.empty()) make_readable(recording.trace.locations);
   std::shared_ptr<const Compiled> compiled = compile(recording.trace, options_, objects);
@@ -564,7 +572,7 @@ std::shared_ptr<const Region::Version> Region::make_version(Recording recording,
   std::shared_ptr<const Trace> generic;
   if (keep_traces_) generic = std::make_shared<const Trace>(std::move(recording.trace));
   std::shared_ptr<const Version> version(new Version{Program(std::move(compiled), std::move(recording), program_options()),
-                                                     record_milliseconds, ops, std::move(pinned), kinds, ground, std::move(generic), {}});
+                                                     record_milliseconds, ops, std::move(pinned), kinds, ground, std::move(generic), {}, nullptr, {}});
   tell(Event::Kind::compiled, milliseconds, std::to_string(kernels) + " kernels");
   return version;
 }
@@ -573,17 +581,26 @@ ProgramOptions Region::program_options() const {
   return {options_.pack_weights, static_cast<int>(options_.threads), static_cast<uint32_t>(options_.drop_guard), options_.hot_launches};
 }
 
-void Region::build(Recording recording, Pinned pinned, double record_milliseconds) {
+void Region::build(Recording recording, const std::string& form, Pinned pinned, double record_milliseconds) {
   try {
     if (auto version = make_version(std::move(recording), std::move(pinned), record_milliseconds, nullptr))
       publish(std::move(version));
     else
-      note_failure(Reason::data_dependent_guard, "");
+      note_unpublished(form, Reason::data_dependent_guard, "");
   } catch (const InternalError& error) {
-    note_failure(error.reason, error.what());
+    note_unpublished(form, error.reason, error.what());
   } catch (const std::exception& error) {
     note_failure(Reason::compile_failed, error.what());
   }
+}
+
+// A check behind an effect is there again at the next recording: the function goes on in replay mode, where it may.
+void Region::note_unpublished(const std::string& form, Reason why, const std::string& detail) {
+  if (why == Reason::data_dependent_guard) {
+    const std::lock_guard lock(mutex_);
+    refused_[form] = {why, false};
+  }
+  note_failure(why, detail);
 }
 
 void Region::publish(std::shared_ptr<const Version> version) {
@@ -624,7 +641,7 @@ void Region::count_failure(Reason why, const std::string& detail) {
 void Region::note_failure(Reason why, const std::string& detail) {
   count_failure(why, detail);
   const std::string text = "escapement: '" + name_ + "' is not compiled (" + std::string(reason_name(why)) + ": " +
-                           std::string(reason_message(why)) + (detail.empty() ? "" : "; " + detail) + "); it runs eagerly";
+                           std::string(reason_message(why)) + (detail.empty() ? "" : "; " + detail) + "); it " + (goes_on(why) ? "goes on in replay mode" : "runs eagerly");
   bool warn = false;
   {
     const std::lock_guard lock(mutex_);
@@ -637,8 +654,10 @@ void Region::note_failure(Reason why, const std::string& detail) {
 
 std::vector<Escape> Region::escapes() const {
   std::vector<Escape> found;
-  for (const auto& version : *versions_.load(std::memory_order_acquire))
+  for (const auto& version : *versions_.load(std::memory_order_acquire)) {
     append_escapes(found, version->program.compiled()->plan.trace);
+    if (version->exit) append_escapes_behind(found, *version->exit);
+  }
   return found;
 }
 
@@ -653,6 +672,10 @@ std::string Region::info() const {
     json.field("hits", version->hits.load()).field("ops", static_cast<int64_t>(version->ops));
     json.field("record_ms", version->record_milliseconds);
     write_program(json, version->program);
+    if (version->exit) {
+      json.field("retired", version->retired.load()).key("exit");
+      write_exits(json, *version->exit);
+    }
     json.close();
   }
   json.close().key("misses").open_array();

@@ -48,7 +48,9 @@ class WouldCompile : public UserError {
   using UserError::UserError;
 };
 
+class Json;
 class ReplayRegion;
+struct Departure;
 
 class ESCAPEMENT_API Region : public Body {
  public:
@@ -80,9 +82,13 @@ class ESCAPEMENT_API Region : public Body {
   // Calls that fit no version, and come after `max_recordings` or after so many recordings of one form, go on in replay mode
   // (replay_mode/) instead of eagerly. Before the first call.
   void replay_after_budget(int recordings_of_a_form = INT_MAX);
-  // As `call`, if a version fits; else nothing happens, but that outputs may have grown, and the answer is no.
+  // As `call`, if a version fits; else nothing happens, but that outputs may have grown, and the answer is no. It is also no where the call
+  // has come to an exit behind which it cannot go on: then this thread's next `answer` of this region, which must be the same call, goes on
+  // from there.
   bool serve(const Values& arguments, Values& outputs);
   bool serve(std::span<const Argument> arguments, Values& outputs);
+  // Whether a call that `serve` has begun was not gone on with. It is forgotten.
+  static bool lost_a_call();
   // What a program may look at without a guard: calls of one form go one way, until a size or a value is looked at.
   static std::string form_of(const Values& arguments);
   // The program itself, counted under `why`.
@@ -104,15 +110,16 @@ class ESCAPEMENT_API Region : public Body {
   // Called on the thread where it happens, no lock held; must not throw. Set before the first call.
   void set_listener(std::function<void(const Event&)> listener) { listener_ = std::move(listener); }
   void keep_traces() { keep_traces_ = true; }  // before the first call: else `kept` is empty
-  // The generic trace of a version and what it is bound to.
+  // The generic trace of a version, what it is bound to, and the process that it is for.
   struct Kept {
     std::shared_ptr<const Trace> trace;
     std::shared_ptr<const Compiled> compiled;
     std::vector<at::Tensor> captured;
+    Ground ground;
   };
   std::vector<Kept> kept() const;              // without versions that hold host objects or pinned numbers
   size_t version_count() const { return versions_.load(std::memory_order_acquire)->size(); }
-  // A version from a recording made elsewhere. Throws InternalError or UserError where it is none; nothing has changed then.
+  // A version from a recording made elsewhere, for calls on its ground. Throws InternalError or UserError where it is none; nothing has changed then.
   void restore(Recording recording, const ObjectCode* objects);
   // All versions of `other`, which is a region of the same program, each bound to what `replaced` gives for its captured tensors. To be
   // called before the first call.
@@ -128,6 +135,10 @@ class ESCAPEMENT_API Region : public Body {
  private:
   struct Version;
   struct Build;
+  struct SideTrace;
+  struct ExitNode;
+  struct Departed;
+  struct Left;
   class Turn;
   using Versions = std::vector<std::shared_ptr<const Version>>;
   // Arguments by position that are numbers or truth values without a symbol: the trace holds what was seen.
@@ -138,13 +149,33 @@ class ESCAPEMENT_API Region : public Body {
     bool again = false;   // another one may end otherwise
   };
 
-  enum class Found : uint8_t { version, none, gradient, refused };
-  Found run_version(std::span<const Argument> arguments, Values& outputs, std::span<const at::Tensor> offers = {});
+  enum class Found : uint8_t { version, none, gradient, refused, departed };
+  // `departed`: where the call is, if it is `departed`.
+  Found run_version(std::span<const Argument> arguments, Values& outputs, std::span<const at::Tensor> offers, Departed& departed);
+  Found run_program(const Version& version, std::span<const Argument> arguments, Values& outputs, std::span<const at::Tensor> offers, Departed& departed);
   Answer run_refused(const Values& arguments, Values& outputs);
   Answer missed(const Values& arguments, Values& outputs, const Versions* seen);
   [[noreturn]] void refuse(const Values& arguments) const;
   ProgramOptions program_options() const;
   std::shared_ptr<const Version> make_version(Recording recording, Pinned pinned, double record_milliseconds, const ObjectCode* objects);
+  // --- trace_tree.cpp
+  std::shared_ptr<const Version> make_tree(Recording recording, Pinned pinned, double record_milliseconds);
+  std::unique_ptr<ExitNode> make_exit(const Recording& recording, size_t number, std::span<const at::Tensor> captured) const;
+  std::shared_ptr<const SideTrace> make_side(const Recording& recording, const ExitNode& from) const;
+  static bool wants_tape_behind(const ExitNode& node);
+  void refuse_late(const LaunchPlan& plan) const;
+  static const SideTrace* run_side(const ExitNode& exit, std::span<const Argument> arguments, const Values& live, Values& outputs);
+  bool follow(std::span<const Argument> arguments, Departed& departed, Values& outputs) const;
+  Departure departure(const Departed& departed, std::span<const Argument> arguments) const;
+  static std::optional<Left>& left();
+  bool take_left(Departed& departed);
+  Answer go_on_from(Departed departed, const Values& arguments, Values& outputs);
+  std::shared_ptr<Turn> take_side_turn();
+  void start_hang(Recording recording, const Departed& departed, const std::string& form, std::shared_ptr<Turn> turn);
+  void hang(const Recording& recording, const Departed& departed, const std::string& form);
+  static void append_escapes_behind(std::vector<Escape>& found, const ExitNode& node);
+  void write_exits(Json& json, const ExitNode& node) const;
+
   void tell(Event::Kind kind, double milliseconds, std::string text) const;
   void note_miss(const Values& arguments);
   // `seen`: the versions that the call did not fit. Null: refused says why.
@@ -156,9 +187,10 @@ class ESCAPEMENT_API Region : public Body {
   Values wrapped(Recorder& recorder, const Values& arguments) const;
   Recording run_recorded(Recorder& recorder, const Values& wrapped, Values& outputs);
   void keep(Recording recording, const std::string& form, const Values& arguments, std::shared_ptr<Turn> turn, double milliseconds);
-  void start_build(Recording recording, Pinned pinned, double milliseconds, std::shared_ptr<Turn> turn);
+  void start_build(Recording recording, const std::string& form, Pinned pinned, double milliseconds, std::shared_ptr<Turn> turn);
   void note_effects(const Recording& recording);
-  void build(Recording recording, Pinned pinned, double record_milliseconds);
+  void build(Recording recording, const std::string& form, Pinned pinned, double record_milliseconds);
+  void note_unpublished(const std::string& form, Reason why, const std::string& detail);
   static Pinned pinned_values(const Values& arguments);
   static void compile_guards(const Versions& versions, const Version& hot);
   static std::string why_missed(const Version& version, const Values& arguments);
@@ -166,6 +198,7 @@ class ESCAPEMENT_API Region : public Body {
   static bool pinned_hold(const Pinned& pinned, std::span<const Argument> arguments);
   void note_refusal(const std::string& form, const Recording& recording);
   void publish(std::shared_ptr<const Version> version);
+  bool goes_on(Reason why) const;   // calls that cannot be recorded for that reason are replayed, not run eagerly
   Answer go_on_replaying(const Values& arguments, Values& outputs, Reason why);
   void count_failure(Reason why, const std::string& detail);
   void note_failure(Reason why, const std::string& detail);
@@ -183,6 +216,7 @@ class ESCAPEMENT_API Region : public Body {
   bool keep_traces_ = false, host_may_ask_ = false;
   std::atomic<OnMiss> on_miss_{OnMiss::record};
 
+  mutable std::atomic<int64_t> exits_met_{0};         // counted where Options::force_exits asks for it
   mutable std::mutex mutex_;
   std::atomic<const Versions*> versions_;             // the last of:
   std::vector<std::unique_ptr<const Versions>> all_versions_;  // a list that is being walked stays; there are few

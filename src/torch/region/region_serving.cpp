@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "support/events.h"
-#include "torch/region/region_version.h"
+#include "torch/region/trace_tree.h"
 
 namespace escapement {
 
@@ -11,9 +11,9 @@ std::vector<Region::Kept> Region::kept() const {
   const Versions* const versions = versions_.load(std::memory_order_acquire);
   std::vector<Kept> found;
   for (const auto& version : *versions) {
-    if (!version->generic || !version->pinned.empty() || !version->kinds.empty() || !version->program.host_objects().empty() || version->program.inference()) continue;
+    if (version->exit || !version->generic || !version->pinned.empty() || !version->kinds.empty() || !version->program.host_objects().empty() || version->program.inference()) continue;
     const auto captured = version->program.captured();
-    found.push_back({version->generic, version->program.compiled(), {captured.begin(), captured.end()}});
+    found.push_back({version->generic, version->program.compiled(), {captured.begin(), captured.end()}, version->ground});
   }
   return found;
 }
@@ -29,6 +29,7 @@ void Region::restore(Recording recording, const ObjectCode* objects) {
 void Region::take_over(const Region& other, const std::function<at::Tensor(const at::Tensor&)>& replaced) {
   const Versions* const versions = other.versions_.load(std::memory_order_acquire);
   for (const auto& old : *versions) {
+    if (old->exit) continue;   // its side traces name the tensors of its own recording
     Recording recording;
     for (const at::Tensor& tensor : old->program.captured()) recording.captured.push_back(replaced(tensor));
     recording.host_objects = old->program.host_objects();
@@ -41,6 +42,8 @@ void Region::take_over(const Region& other, const std::function<at::Tensor(const
                     old->kinds,
                     old->ground,
                     old->generic,
+                    {},
+                    nullptr,
                     {}});
     version->hits.store(old->hits.load());
     publish(std::move(version));

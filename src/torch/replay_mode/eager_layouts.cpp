@@ -1,4 +1,4 @@
-// See eager_layouts.h. The rules are ATen's of torch 2.13; tests/python/test_replay_layouts.py holds them against it.
+// See eager_layouts.h. The rules are ATen's of torch 2.13; tests/python/replay_mode/test_replay_layouts.py holds them against it.
 #include "torch/replay_mode/eager_layouts.h"
 
 #include <ATen/ExpandUtils.h>

@@ -3,44 +3,13 @@
 
 #include <c10/util/SmallVector.h>
 
-#include <algorithm>
-
-#include "support/floor_division.h"
+#include "dims/step_arithmetic.h"
 #include "trace/guard_relation.h"
 
 namespace escapement {
 namespace {
 
-using Operation = DimTable::Step::Op;
-
-bool apply(Operation op, int64_t a, int64_t b, int64_t& out) {
-  switch (op) {
-    case Operation::add: return !__builtin_add_overflow(a, b, &out);
-    case Operation::mul: return !__builtin_mul_overflow(a, b, &out);
-    case Operation::floordiv:
-      if (!has_quotient(a, b)) return false;
-      out = floor_quotient(a, b);
-      return true;
-    case Operation::mod:
-      if (b == 0) return false;
-      out = floor_remainder(a, b);
-      return true;
-    case Operation::min: out = std::min(a, b); return true;
-    case Operation::max: out = std::max(a, b); return true;
-    default: return false;
-  }
-}
-
-const char* sign_of(Guard::Kind kind) {
-  switch (kind) {
-    case Guard::Kind::equal: return " == ";
-    case Guard::Kind::not_equal: return " != ";
-    case Guard::Kind::less: return " < ";
-    case Guard::Kind::less_equal: return " <= ";
-    case Guard::Kind::broadcast: return " == 1 or == ";
-  }
-  return "";
-}
+using Operation = SizeOp;
 
 const char* sign_of(Operation op) {
   switch (op) {
@@ -85,7 +54,9 @@ bool Formula::compute(const int64_t* table, int64_t& value) const {
       continue;
     }
     const int64_t right = stack.pop_back_val();
-    if (!apply(step.op, stack.back(), right, stack.back())) return false;
+    const ExactSize result = exact(step.op, stack.back(), right);
+    if (!result) return false;
+    stack.back() = *result;
   }
   value = stack.back();
   return true;
@@ -111,6 +82,6 @@ bool Check::holds(const int64_t* table) const {
   return left.evaluate(table, a) && right.evaluate(table, b) && escapement::holds(kind, a, b);
 }
 
-std::string Check::text() const { return left.text() + sign_of(kind) + right.text(); }
+std::string Check::text() const { return left.text() + " " + std::string(relation_text(kind)) + " " + right.text(); }
 
 }  // namespace escapement

@@ -17,7 +17,7 @@
 namespace escapement {
 
 inline constexpr const char* kPackageMark = "escapement_package";
-inline constexpr const char* kPackageFormat = "1";
+inline constexpr const char* kPackageFormat = "2";
 
 bool is_package(const ZipFile& zip);
 // `trusted`: with its versions and their code, which can do anything that a program can. Else these are not read.

@@ -146,15 +146,24 @@ class PackageReader {
     if (manifest.versions.empty()) return;
     if (!trusted_) return count(Reason::package_not_trusted);
     if (manifest.escapement != build_version() || manifest.torch != torch_version()) return count(Reason::package_trace_stale);
-    for (size_t i = 0; i < manifest.versions.size(); ++i) source_.versions.push_back(version(manifest.versions[i], i));
+    for (size_t i = 0; i < manifest.versions.size(); ++i) read_version(manifest.versions[i], i);
     for (const auto& [key, digest] : manifest.code)
       source_.objects.emplace(key, ObjectBytes{digest, text("code/" + key + ".o", kMaxObject)});
   }
 
-  Recording version(const std::vector<PackageManifest::Captured>& captured, size_t number) {
+  // One for another state of this process is kept: calls come to it when the process is so.
+  void read_version(const PackageManifest::Version& version, size_t number) {
+    Recording recording = read_recording(version, number);
+    const std::optional<uint32_t> flags = number_of(version.flags);
+    if (!flags) return count(Reason::package_flags_unnamed);
+    recording.ground = {*flags, dtype_from_schema(version.default_dtype)};
+    source_.versions.push_back(std::move(recording));
+  }
+
+  Recording read_recording(const PackageManifest::Version& version, size_t number) {
     const std::string name = "traces/" + std::to_string(number) + ".txt";
     Recording recording;
-    for (const PackageManifest::Captured& one : captured) recording.captured.push_back(captured_tensor(one));
+    for (const PackageManifest::Captured& one : version.captured) recording.captured.push_back(captured_tensor(one));
     try {
       recording.trace = parse_trace(text(name, kMaxTrace));
       verify(recording.trace);

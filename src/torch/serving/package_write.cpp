@@ -8,6 +8,7 @@
 #include "exported/safetensors.h"
 #include "exported/zip_writer.h"
 #include "support/error.h"
+#include "support/events.h"
 #include "support/json.h"
 #include "support/version.h"
 #include "torch/exported/arguments.h"
@@ -59,6 +60,12 @@ int64_t schema_number(c10::ScalarType dtype) {
     if (known && dtype_from_schema(number) == dtype) return number;
   }
   throw UserError("the dtype " + dtype_name(dtype) + " cannot be saved");
+}
+
+void write_numbers(Json& json, const char* name, c10::IntArrayRef numbers) {
+  json.key(name).open_array();
+  for (const int64_t number : numbers) json.value(number);
+  json.close();
 }
 
 // One storage is one tensor of the file. Under the name and in the shape of the tensor that fills it, if there is one; else
@@ -147,12 +154,6 @@ class StorageWriter {
     tensors.push_back(std::move(tensor));
   }
 
-  static void write_numbers(Json& json, const char* name, c10::IntArrayRef numbers) {
-    json.key(name).open_array();
-    for (const int64_t number : numbers) json.value(number);
-    json.close();
-  }
-
   std::vector<Stored> storages_;
   std::vector<std::pair<at::Tensor, size_t>> named_;
 };
@@ -191,8 +192,12 @@ class PackageWriter {
 
   // Captured tensors are weights, by number, or constants that the program made.
   void write_version(const Region::Kept& kept) {
+    const std::optional<NamedFlags> flags = named_flags(kept.ground.flags);
+    if (!flags) return count(Reason::package_flags_unnamed);
     json_.open_object().key("captured").open_array();
     for (const at::Tensor& tensor : kept.captured) write_captured(tensor);
+    json_.close().field("default_dtype", schema_number(kept.ground.dtype)).key("flags").open_object();
+    for (const auto& [name, values] : *flags) write_numbers(json_, name.c_str(), values);
     json_.close().close();
     traces_.push_back(print(*kept.trace));
     objects_.merge(object_code(*kept.compiled));

@@ -60,7 +60,6 @@ class Grower {
     frame_.values.reserve(64);
     frame_.in_out = &in_out_;
     frame_.number = kTrial.rows;
-    exact_.assign(kArguments, true);
   }
 
   Program grow() {
@@ -82,13 +81,12 @@ class Grower {
     step.op = random_() % table().size();
     const OpRow& row = table()[step.op];
     if (is_left_out(row)) return;
-    bool exact = true;
-    for (size_t i = 0; i < row.arity; ++i) {
-      step.inputs.push_back(pick());
-      exact = exact && exact_[step.inputs.back()];
-    }
+    for (size_t i = 0; i < row.arity; ++i) step.inputs.push_back(pick());
     for (int64_t& number : step.numbers) number = static_cast<int64_t>(random_() % 4);
-    if (row.kind == Kind::decides && !exact) return;
+    program_.steps.push_back(step);
+    const bool judged = decides_exactly(program_);
+    program_.steps.pop_back();
+    if (!judged) return;
     try {
       if (step.inputs.empty()) step.inputs.push_back(0);
       Tensor result = row.run(frame_, step);
@@ -100,16 +98,12 @@ class Grower {
       frame_.values.push_back(frame_.values[0]);
     }
     program_.steps.push_back(std::move(step));
-    exact_.push_back(exact && row.kind != Kind::inexact);
-    if (!exact_.back()) exact_.assign(exact_.size(), std::string(row.name).find('_') == std::string::npos);   // it may have written any of them
-    exact_.back() = exact && row.kind != Kind::inexact;
   }
 
   Random& random_;
   Program program_;
   Frame frame_;
   Tensor in_out_;
-  std::vector<bool> exact_;
   bool failed_ = false;
 };
 
@@ -163,6 +157,18 @@ void leave_out(const std::string& names) {
     left_out().push_back(names.substr(at, end - at));
     at = end + 1;
   }
+}
+
+bool decides_exactly(const Program& program) {
+  std::vector<bool> exact(kArguments, true);
+  for (const Step& step : program.steps) {
+    const OpRow& row = table()[step.op];
+    const bool all = std::all_of(step.inputs.begin(), step.inputs.begin() + static_cast<std::ptrdiff_t>(row.arity), [&](size_t v) { return exact[v]; });
+    if (row.kind == Kind::decides && !all) return false;
+    exact.push_back(all && row.kind != Kind::inexact);
+    if (!exact.back() && std::string_view(row.name).find('_') != std::string_view::npos) exact.assign(exact.size(), false);   // it may have written any of them
+  }
+  return true;
 }
 
 Program generate(Random& random) { return Grower(random).grow(); }

@@ -68,6 +68,7 @@ std::array<Tensor, kArguments> arguments(const Call& call);
 std::string text(const Call& call);
 
 // --- programs that are worth running: grown step by step, with eager as the judge of what is possible
+bool decides_exactly(const Program& program);   // no step that decides has an argument that may be off by a rounding
 Program generate(Random& random);
 void leave_out(const std::string& names);   // operators by name, separated by commas: in no program from now on
 std::vector<Call> calls(Random& random);

@@ -173,7 +173,7 @@ Case shrunk(Case of, const std::string& kind) {
   for (bool shrinks = true; shrinks;) {
     shrinks = false;
     for (const Case& candidate : smaller(of)) {
-      if (kind_of(checked_apart(candidate)) != kind) continue;
+      if (!decides_exactly(candidate.program) || kind_of(checked_apart(candidate)) != kind) continue;
       of = candidate;
       shrinks = true;
       break;

@@ -10,6 +10,7 @@
 #include "kernels/distribute_cat.h"
 #include "specialize/epilogue.h"
 #include "specialize/passes.h"
+#include "specialize/side_trace.h"
 #include "support/error.h"
 #include "trace/expand.h"
 #include "trace/verifier.h"
@@ -99,6 +100,20 @@ Trace check_passes(const Trace& trace, const std::vector<Case>& cases, Counts& c
   return now;
 }
 
+// --- snapshots: what runs before one and what runs behind it are the whole
+
+void check_cut(const Trace& trace, const std::vector<Case>& cases, Random& random, Counts& counts) {
+  const Snapshot at = snapshot_of_all(trace, static_cast<uint32_t>(random.between(0, static_cast<int64_t>(trace.instrs.size()))));
+  const Trace before = trace_before(trace, at), side = side_trace(trace, at);
+  verify(before);
+  verify(side);
+  compare_text(side, counts);
+  for (const Case& c : cases) {
+    if (c.expected.failed_guard) continue;
+    compare(c, evaluated_in_parts(before, side, c.inputs), "cut before instruction " + std::to_string(at.instrs), counts);
+  }
+}
+
 // --- plans
 
 void check_kernels(const LaunchPlan& plan, Counts& counts) {
@@ -155,6 +170,7 @@ void run_checks(const Trace& trace, uint64_t seed, Counts& counts) {
   compare_text(trace, counts);
   const std::vector<Case> cases = make_cases(trace, 3, 100, random, counts);
   if (cases.empty()) return;
+  check_cut(trace, cases, random, counts);
   const Trace passed = check_passes(trace, cases, counts);
   check_plans(trace, passed, cases, random, counts);
 }

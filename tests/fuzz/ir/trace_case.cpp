@@ -222,20 +222,46 @@ std::vector<HostInput> deep_copy(const std::vector<HostInput>& inputs) {
   return result;
 }
 
-Result evaluated(const Trace& trace, const std::vector<HostInput>& inputs) {
+namespace {
+
+std::vector<HostInput> handed_on(const std::vector<HostInput>& given, const std::vector<HostOutput>& more) {
+  std::vector<HostInput> inputs = given;
+  for (const HostOutput& output : more) {
+    if (const auto* const tensor = std::get_if<HostTensor>(&output)) inputs.emplace_back(*tensor);
+    else inputs.emplace_back(std::get<int64_t>(output));
+  }
+  return inputs;
+}
+
+Result evaluated_one_by_one(std::span<const Trace* const> parts, const std::vector<HostInput>& inputs) {
   Result result;
   result.inputs = deep_copy(inputs);
   Library library;
   EvaluatorHooks hooks;
   hooks.call = [&](const Trace& t, const Instr& instr, std::span<const HostTensor> operands) { return library.call(t, instr, operands); };
   try {
-    Evaluation done = evaluate(trace, result.inputs, hooks);
-    result.outputs = std::move(done.outputs);
-    result.failed_guard = done.failed_guard;
+    for (const Trace* const part : parts) {
+      Evaluation done = evaluate(*part, handed_on(result.inputs, result.outputs), hooks);
+      result.outputs = std::move(done.outputs);
+      result.failed_guard = done.failed_guard;
+      if (result.failed_guard) break;
+    }
   } catch (const UserError&) {
     result.refused = true;
   }
   return result;
+}
+
+}  // namespace
+
+Result evaluated(const Trace& trace, const std::vector<HostInput>& inputs) {
+  const Trace* const parts[] = {&trace};
+  return evaluated_one_by_one(parts, inputs);
+}
+
+Result evaluated_in_parts(const Trace& before, const Trace& side, const std::vector<HostInput>& inputs) {
+  const Trace* const parts[] = {&before, &side};
+  return evaluated_one_by_one(parts, inputs);
 }
 
 // --- comparing

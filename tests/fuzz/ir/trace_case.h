@@ -31,6 +31,8 @@ std::vector<HostInput> make_inputs(const Trace& trace, std::vector<int64_t>& sym
 std::vector<HostInput> deep_copy(const std::vector<HostInput>& inputs);
 
 Result evaluated(const Trace& trace, const std::vector<HostInput>& inputs);
+// The second behind the first, on the same inputs and what the first hands on.
+Result evaluated_in_parts(const Trace& before, const Trace& side, const std::vector<HostInput>& inputs);
 
 // What differs: values, dtypes, sizes, strides that address something, and which of the outputs and inputs share memory. Empty: nothing.
 std::string difference(const Result& expected, const Result& got);

@@ -1,0 +1,133 @@
+// See forward.h.
+#include "torch/record/forward.h"
+
+#include <ATen/ops/as_strided.h>
+#include <ATen/ops/empty_strided.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
+
+#include "support/error.h"
+#include "torch/record/host_args.h"
+#include "torch/record/wrapper.h"
+
+namespace escapement {
+namespace {
+
+[[noreturn]] void fail(const std::string& what) {
+  throw UserError("escapement: the program was run a second time, behind what it had done already, and did something else: " + what +
+                  "; what a function does must follow from its arguments");
+}
+
+std::string text_of(const std::optional<c10::OperatorName>& step) { return step ? step->name : "a value that it reads"; }
+
+}  // namespace
+
+const ScriptStep& Forward::step(const std::optional<c10::OperatorName>& name) {
+  const ScriptStep& step = (*from_.script)[next_];
+  if (step.name != name) fail("it came to " + text_of(name) + " where it had come to " + text_of(step.name));
+  ++next_;
+  return step;
+}
+
+bool Forward::take(const c10::OperatorHandle& op, torch::jit::Stack& stack, size_t arguments) {
+  const c10::impl::ExcludeDispatchKeyGuard unseen(kRecorderKey);
+  const ScriptStep& now = step(op.operator_name());
+  if (is_view(now)) {
+    for (size_t i = stack.size() - arguments; i < stack.size(); ++i) stack[i] = concrete(stack[i]);
+    op.callBoxed(stack);
+  } else {
+    hand_over(now, stack, arguments);
+  }
+  if (!active()) roots_.clear();   // from here on only the program holds them, as where it runs for the first time
+  return now.draws;
+}
+
+void Forward::hand_over(const ScriptStep& now, torch::jit::Stack& stack, size_t arguments) {
+  const std::vector<c10::IValue> given(stack.end() - static_cast<std::ptrdiff_t>(arguments), stack.end());
+  torch::jit::drop(stack, arguments);
+  rename(now, given);
+  size_t at = 0;
+  for (const ScriptStep::Return& returned : now.returns) {
+    if (!returned.is_list) {
+      stack.push_back(result(now.results[at++], given));
+      continue;
+    }
+    c10::List<at::Tensor> list;
+    for (uint32_t i = 0; i < returned.count; ++i) list.push_back(result(now.results[at++], given).toTensor());
+    stack.emplace_back(std::move(list));
+  }
+}
+
+// It says how memory is looked at, and neither reads nor writes any: made by the operator itself it has eager's strides where they address nothing,
+// too, which the trace does not know.
+bool Forward::is_view(const ScriptStep& step) const {
+  using Kind = ScriptStep::Result::Kind;
+  const auto views = [&](const ScriptStep::Result& result) {
+    return result.kind == Kind::tensor && from_.before->type(result.value).root != result.value;
+  };
+  return !step.draws && step.renamed.empty() && !step.results.empty() && std::all_of(step.results.begin(), step.results.end(), views);
+}
+
+// What stood for another value in memory of its own stands for the new one.
+void Forward::rename(const ScriptStep& step, std::span<const c10::IValue> arguments) {
+  for (const auto& [argument, value] : step.renamed) {
+    Wrapper* const wrapper = Wrapper::of(arguments[argument].toTensor());
+    if (!wrapper || !wrapper->value()) continue;
+    const Tape& tape = wrapper->tape();
+    const bool same = tape.recording.trace.type(wrapper->value()).root == from_.before->type(value).root;
+    if (!same) wrapper->replace_inner(tensor(value, wrapper->inner().scalar_type()));
+  }
+}
+
+c10::IValue Forward::result(const ScriptStep::Result& from, std::span<const c10::IValue> arguments) {
+  using Kind = ScriptStep::Result::Kind;
+  if (from.kind == Kind::argument) return concrete(arguments[from.argument]);
+  if (from.kind == Kind::tensor) return tensor(from.value, from.dtype);
+  return at::Tensor();
+}
+
+c10::Scalar Forward::take_read() {
+  using Kind = ScriptStep::Result::Kind;
+  const c10::impl::ExcludeDispatchKeyGuard unseen(kRecorderKey);
+  const ScriptStep::Result& read = step(std::nullopt).results[0];
+  if (!active()) roots_.clear();
+  if (read.kind == Kind::truth) return from_.before->dims.evaluate(read.dim, from_.symbols) != 0;
+  if (read.kind == Kind::integer) return from_.before->dims.evaluate(read.dim, from_.symbols);
+  const auto found = std::find(from_.at.live.begin(), from_.at.live.end(), read.value);
+  if (found == from_.at.live.end()) return read.seen;   // nobody looks at it any more
+  return from_.live[static_cast<size_t>(found - from_.at.live.begin())].item();
+}
+
+at::Tensor Forward::tensor(ValueId value, c10::ScalarType dtype) {
+  const TensorType& type = from_.before->type(value);
+  const at::Tensor memory = root(type.root, dtype);
+  if (type.root == value && (*from_.before)[value].definition) return memory;
+  const int64_t offset = from_.before->dims.evaluate(type.offset, from_.symbols);
+  return at::as_strided(memory, values(type.sizes), values(type.strides), memory.storage_offset() + offset);
+}
+
+at::Tensor Forward::root(ValueId value, c10::ScalarType dtype) {
+  const auto input = std::find_if(from_.before->inputs.begin(), from_.before->inputs.end(), [&](const Input& i) { return i.value == value; });
+  if (input != from_.before->inputs.end()) return from_.inputs[static_cast<size_t>(input - from_.before->inputs.begin())];
+  const auto live = std::find(from_.at.live.begin(), from_.at.live.end(), value);
+  if (live != from_.at.live.end()) return from_.live[static_cast<size_t>(live - from_.at.live.begin())];
+  at::Tensor& dead = roots_[value.index];
+  const TensorType& type = from_.before->type(value);
+  if (!dead.defined()) dead = at::empty_strided(values(type.sizes), values(type.strides), dtype);
+  return dead;
+}
+
+std::vector<int64_t> Forward::values(const std::vector<Dim>& dims) const {
+  std::vector<int64_t> found;
+  for (const Dim dim : dims) found.push_back(from_.before->dims.evaluate(dim, from_.symbols));
+  return found;
+}
+
+void Forward::refuse(const std::string& what) const { fail("it came to " + what + " in another way"); }
+
+void Forward::expect_arrived() const {
+  if (active()) fail("it ended early");
+}
+
+}  // namespace escapement

@@ -1,0 +1,57 @@
+// Restart by fast-forward: a program runs once more, and gets from its first operators what they computed before instead of running them.
+// So the host comes back to where a compiled trace left it, without doing anything twice: writes, random numbers and reads of values among
+// these operators are not made again. What the host does by itself (prints, counters of its own) is.
+//
+// Tensors that the host still holds at the exit are the real ones; of those that it lets go of before nothing but sizes and strides can be
+// seen, so they get memory with nothing in it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/stack.h>
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "torch/record/exits.h"
+
+namespace escapement {
+
+// What a compiled trace left at an exit.
+struct Departure {
+  std::shared_ptr<const std::vector<ScriptStep>> script;
+  std::shared_ptr<const Trace> before;   // Exit::before
+  Snapshot at;
+  size_t steps = 0;
+  std::vector<at::Tensor> inputs;        // of `before`, by position; undefined where they are no tensors
+  std::vector<int64_t> symbols;          // values, by number
+  std::vector<at::Tensor> live;          // of Snapshot::live
+};
+
+class Forward {
+ public:
+  explicit Forward(Departure departure) : from_(std::move(departure)) {}
+
+  bool active() const { return next_ < from_.steps; }
+  // The operator's results in place of its arguments; whether it drew random numbers. UserError: the program did something else before.
+  bool take(const c10::OperatorHandle& op, torch::jit::Stack& stack, size_t arguments);
+  c10::Scalar take_read();
+  [[noreturn]] void refuse(const std::string& what) const;   // an operator would run that must not run twice: UserError
+  void expect_arrived() const;           // the program has ended: UserError if it did so before it came to the exit
+
+ private:
+  const ScriptStep& step(const std::optional<c10::OperatorName>& name);
+  c10::IValue result(const ScriptStep::Result& from, std::span<const c10::IValue> arguments);
+  at::Tensor tensor(ValueId value, c10::ScalarType dtype);
+  at::Tensor root(ValueId value, c10::ScalarType dtype);
+  std::vector<int64_t> values(const std::vector<Dim>& dims) const;
+  void hand_over(const ScriptStep& step, torch::jit::Stack& stack, size_t arguments);
+  bool is_view(const ScriptStep& step) const;
+  void rename(const ScriptStep& step, std::span<const c10::IValue> arguments);
+
+  const Departure from_;
+  size_t next_ = 0;
+  std::unordered_map<uint32_t, at::Tensor> roots_;
+};
+
+}  // namespace escapement
