@@ -9,6 +9,7 @@
 
 #include "kernels/given_memory.h"
 #include "support/error.h"
+#include "trace/effects.h"
 
 namespace escapement {
 namespace {
@@ -253,7 +254,7 @@ class GraphMaker {
   // one kind are not ordered among themselves; each waits for those of the other kind that stand directly before its own.
   void order_refusals(uint32_t n) {
     GraphNode& node = graph_.nodes[n];
-    const bool refuses = node.role == Role::call || node.role == Role::index, acts = acts_outside(trace_[node.instr]);
+    const bool refuses = node.role == Role::call || node.role == Role::index, acts = is_seen_outside(trace_[node.instr]);
     if (!refuses && !acts) return;
     if (latest_.empty() || (refuses && acts) || refuses != latest_refuse_ || acts != latest_act_) {
       earlier_ = std::exchange(latest_, {});
@@ -266,10 +267,9 @@ class GraphMaker {
     for (const uint32_t p : earlier_) graph_.nodes[p].must_store |= graph_.nodes[p].role == Role::index;   // not computed again beside the write
   }
 
-  bool acts_outside(const Instr& instr) const {
+  bool is_seen_outside(const Instr& instr) const {
     const auto is_given = [&](uint32_t k) { return given_.holds(instr.operands[k]); };
-    if (instr.op == Op::write) return is_given(0);
-    return instr.effect && (instr.writes.empty() || instr.why == Reason::call_random || std::any_of(instr.writes.begin(), instr.writes.end(), is_given));
+    return acts_outside(instr) || std::any_of(instr.writes.begin(), instr.writes.end(), is_given);
   }
 
   // The nodes that bear a symbol of an instruction's sizes: asked once for all parts of a cat, which wait for the sizes of all.

@@ -133,7 +133,7 @@ BUGS = [
     Bug("package_of_another_state", "torch", "src/torch/serving/package_read.cpp",
         "recording.ground = {*flags, dtype_from_schema(version.default_dtype)};", "recording.ground = Ground::now();",
         "a package's version serves under another default dtype than it was recorded under", ("serving/test_serving.py",)),
-    Bug("draws_are_clean", "torch", "src/jit/run/plan_compiler.cpp", "  if (call.effect && call.why == Reason::call_random) return true;\n", "",
+    Bug("draws_are_clean", "torch", "src/trace/effects.h", "  if (call.effect && call.why == Reason::call_random) return true;\n", "",
         "a check that fails behind a draw in place makes the program draw again", ("world/test_world.py",)),
     Bug("caught_exceptions_are_kept", "torch", "src/torch/record/recorder_fallback.cpp",
         "    if (tape && tape->live()) tape->refuse(Reason::caught_exception, op.schema().name() + \" raised\");\n", "",

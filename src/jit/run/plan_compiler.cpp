@@ -5,6 +5,7 @@
 #include <map>
 
 #include "support/error.h"
+#include "trace/effects.h"
 
 namespace escapement {
 namespace {
@@ -100,13 +101,6 @@ StepCode PlanCompiler::compile(const CheckStep& step) {
   result.index = static_cast<uint32_t>(result_.checks_.size());
   result_.checks_.push_back({guard.kind, result_.shapes_.add(guard.left), result_.shapes_.add(guard.right)});
   return result;
-}
-
-bool acts_outside(const Instr& call) {
-  if (call.effect && call.why == Reason::call_random) return true;
-  // What of ATen neither writes nor returns anything (`_linalg_check_errors`) is there to raise.
-  const bool only_raises = call.results.empty() && call.attrs.target.starts_with("aten::");
-  return call.effect && call.writes.empty() && !only_raises;
 }
 
 StepCode PlanCompiler::compile(const CallStep& step) const {

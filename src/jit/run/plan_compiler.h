@@ -11,9 +11,6 @@ namespace escapement {
 std::vector<BornLevel> find_born_levels(const LaunchPlan& plan);
 std::vector<uint32_t> level_of_symbols(const LaunchPlan& plan, const std::vector<BornLevel>& born);
 
-// Does a library call act on more than the memory that it writes? One that draws random numbers does.
-bool acts_outside(const Instr& call);
-
 class PlanCompiler {
  public:
   PlanCompiler(const LaunchPlan& plan, Executable& result) : plan_(plan), given_(plan.trace), result_(result) {}

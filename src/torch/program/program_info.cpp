@@ -4,8 +4,8 @@
 #include <unordered_set>
 
 #include "guards/check.h"
-#include "jit/run/plan_compiler.h"
 #include "torch/program/cpp_location.h"
+#include "trace/effects.h"
 
 namespace escapement {
 namespace {

@@ -7,6 +7,7 @@
 #include "torch/record/lower.h"
 #include "torch/record/symnode.h"
 #include "torch/record/wrapper.h"
+#include "trace/effects.h"
 
 namespace escapement {
 namespace {
@@ -15,10 +16,9 @@ bool is_given(const Trace& trace, Storage storage) {
   return std::any_of(trace.inputs.begin(), trace.inputs.end(), [&](const Input& i) { return i.value && trace.type(i.value).storage == storage; });
 }
 
-// The same that the run time calls so (jit/run/plan_compiler.h), of instructions instead of steps.
-bool acts_outside(const Trace& trace, const Instr& instr) {
-  if (instr.effect && (instr.writes.empty() || instr.why == Reason::call_random)) return true;
-  return std::any_of(instr.writes.begin(), instr.writes.end(), [&](uint32_t operand) {
+// Behind it a call cannot begin anew. The run time asks the same of steps (jit/run/plan_compiler.cpp).
+bool is_seen_outside(const Trace& trace, const Instr& instr) {
+  return acts_outside(instr) || std::any_of(instr.writes.begin(), instr.writes.end(), [&](uint32_t operand) {
     return instr.operands[operand] && is_given(trace, trace.type(instr.operands[operand]).storage);
   });
 }
@@ -114,7 +114,7 @@ void ExitNotes::note_read(ScriptStep::Result read) {
 }
 
 bool ExitNotes::has_acted(const Trace& trace) {
-  for (; !acted_ && scanned_ < trace.instrs.size(); ++scanned_) acted_ = acts_outside(trace, trace.instrs[scanned_]);
+  for (; !acted_ && scanned_ < trace.instrs.size(); ++scanned_) acted_ = is_seen_outside(trace, trace.instrs[scanned_]);
   return acted_;
 }
 

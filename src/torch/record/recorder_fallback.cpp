@@ -40,6 +40,11 @@ std::atomic<MaterialiseHook> materialise_hook{nullptr};
 
 // --- running
 
+// What is made anew on the way to an exit may only look: at no memory but a number's, since memory of before the exit may hold nothing.
+bool runs_in_front_of_an_exit(const OpPlan& plan, const Stack& stack) {
+  return plan.pass || (plan.base == "_local_scalar_dense" && is_wrapped_number(stack.back().toTensor()));
+}
+
 // The arguments become real tensors and numbers; the op runs unseen.
 void run_real(const c10::OperatorHandle& op, Stack& stack, size_t arguments) {
   for (size_t i = stack.size() - arguments; i < stack.size(); ++i) stack[i] = concrete(stack[i]);
@@ -47,7 +52,7 @@ void run_real(const c10::OperatorHandle& op, Stack& stack, size_t arguments) {
   const c10::impl::ExcludeDispatchKeyGuard unseen(kRecorderKey);
   if (tape == nullptr) return op.callBoxed(stack);
   const OpPlan& plan = plan_of(op);
-  if (tape->forward && tape->forward->active() && !plan.pass && plan.base != "_local_scalar_dense") tape->forward->refuse(plan.name);
+  if (tape->forward && tape->forward->active() && !runs_in_front_of_an_exit(plan, stack)) tape->forward->refuse(plan.name);
   const WrittenMemory::Given given = tape->written.before(plan, std::span(stack).last(arguments));
   op.callBoxed(stack);
   tape->written.after(plan, given, std::span(stack).last(plan.schema->returns().size()));

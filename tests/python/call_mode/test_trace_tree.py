@@ -533,3 +533,16 @@ def test_threads():
     for thread in threads:
         thread.join()
     assert not failures, failures[0]
+
+
+def test_sizes_stay_dynamic_and_kernels_run():
+    escapement.reset()
+    jitted = escapement.jit(write_then_branch)
+    for rows in (5, 0, 1, 2, 3, 7, 127):
+        for sign in (0, 1):
+            ours, theirs = inputs(sign, rows), inputs(sign, rows)
+            same(jitted(ours), write_then_branch(theirs))
+            same(ours, theirs)
+    stats = escapement.stats()
+    assert stats["recordings"] == 1 and "specialisations" not in stats and "eager_calls" not in stats
+    assert stats["side_traces"] == 1 and stats["launches"] >= 12
