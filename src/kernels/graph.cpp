@@ -343,10 +343,16 @@ class GraphMaker {
     return std::find(instr.writes.begin(), instr.writes.end(), k) != instr.writes.end();
   }
 
+  // Of a cat of thousands each part reads its own operand only.
+  bool is_part_of_its_own(uint32_t n) const {
+    return graph_.nodes[n].role == Role::part && trace_[graph_.nodes[n].instr].op != Op::pad;
+  }
+
   void order_memory(uint32_t n) {
     GraphNode& node = graph_.nodes[n];
     const Instr& instr = trace_[node.instr];
-    for (uint32_t k = 0; k < instr.operands.size(); ++k) {
+    const bool one = is_part_of_its_own(n);
+    for (uint32_t k = one ? node.part : 0, end = one ? k + 1 : static_cast<uint32_t>(instr.operands.size()); k < end; ++k) {
       const ValueId v = instr.operands[k];
       if (!v || trace_[v].kind == ValueKind::none) continue;
       const Storage s = trace_.type(v).storage;
@@ -371,7 +377,8 @@ class GraphMaker {
       Accesses& seen = accesses_[s.index];
       const bool writes = writes_operand(instr, k);
       if (writes) seen = {};
-      for (uint32_t n = first; n < end; ++n) (writes ? seen.writers : seen.readers).push_back(n);
+      const bool one = first < end && is_part_of_its_own(first);
+      for (uint32_t n = one ? first + k : first; n < (one ? first + k + 1 : end); ++n) (writes ? seen.writers : seen.readers).push_back(n);
     }
   }
 

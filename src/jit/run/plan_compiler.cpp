@@ -157,17 +157,19 @@ bool PlanCompiler::comes_from_call(uint32_t buffer, uint32_t step) const {
 }
 
 void PlanCompiler::compile_memory() {
+  std::vector<std::vector<uint32_t>> outputs_at(result_.steps_.size());   // by the step that uses them first
   const CheckedVector<uint32_t> first = first_uses();
+  for (uint32_t buffer = 0; buffer < plan_.buffers.size(); ++buffer) {
+    const bool output = plan_.buffers[buffer].kind == Buffer::Kind::output;
+    if (output && !comes_from_call(buffer, first[buffer])) outputs_at.at(first[buffer]).push_back(buffer);
+  }
   result_.slot_count_ = plan_.slot_count;
   result_.buffer_count_ = static_cast<uint32_t>(plan_.buffers.size());
   result_.late_of_buffer_.assign(plan_.buffers.size(), kNone);
   for (uint32_t step = 0; step < result_.steps_.size(); ++step) {
     StepCode& code = result_.steps_[step];
     code.allocate_begin = static_cast<uint32_t>(result_.allocations_.size());
-    for (uint32_t buffer = 0; buffer < plan_.buffers.size(); ++buffer) {
-      const bool output = plan_.buffers[buffer].kind == Buffer::Kind::output;
-      if (output && first[buffer] == step && !comes_from_call(buffer, step)) result_.allocations_.push_back(buffer);
-    }
+    result_.allocations_.insert(result_.allocations_.end(), outputs_at[step].begin(), outputs_at[step].end());
     code.allocate_end = static_cast<uint32_t>(result_.allocations_.size());
   }
   for (uint32_t buffer = 0; buffer < plan_.buffers.size(); ++buffer) {
@@ -190,15 +192,15 @@ void PlanCompiler::settle() {
   });
   if (result_.late_.empty()) return;
   const CheckedVector<uint32_t> first = first_uses();
+  std::vector<std::vector<uint32_t>> late_at(result_.steps_.size());
+  for (const TemporaryCode& t : result_.late_) late_at.at(first[t.buffer]).push_back(t.buffer);
   std::vector<uint32_t> allocations;
   for (uint32_t step = 0; step < result_.steps_.size(); ++step) {
     StepCode& code = result_.steps_[step];
     const auto begin = static_cast<uint32_t>(allocations.size());
     allocations.insert(allocations.end(), result_.allocations_.begin() + code.allocate_begin,
                        result_.allocations_.begin() + code.allocate_end);
-    for (const TemporaryCode& t : result_.late_) {
-      if (first[t.buffer] == step) allocations.push_back(t.buffer);
-    }
+    allocations.insert(allocations.end(), late_at[step].begin(), late_at[step].end());
     code.allocate_begin = begin;
     code.allocate_end = static_cast<uint32_t>(allocations.size());
   }

@@ -96,8 +96,7 @@ bool TensorRecipes::is_as_expanded(ValueId value, int32_t axis) const {
 }
 
 uint32_t TensorRecipes::add(ValueId value) {
-  const auto known = std::find_if(known_.begin(), known_.end(), [&](const auto& entry) { return entry.first == value; });
-  if (known != known_.end()) return known->second;
+  if (const auto known = known_.find(value.index); known != known_.end()) return known->second;
   const TensorType& type = plan_.trace.type(value);
   TensorRecipe recipe;
   recipe.buffer = plan_.buffer_of[value.index];
@@ -122,7 +121,7 @@ uint32_t TensorRecipes::add(ValueId value) {
   if (type.offset) recipe.offset = executable_.slot(type.offset);
   else recipe.offset = executable_.constant(0);
   recipes_.push_back(std::move(recipe));
-  known_.emplace_back(value, static_cast<uint32_t>(recipes_.size() - 1));
+  known_.emplace(value.index, static_cast<uint32_t>(recipes_.size() - 1));
   return static_cast<uint32_t>(recipes_.size() - 1);
 }
 

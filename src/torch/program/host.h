@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "jit/run/executable.h"
@@ -53,7 +54,7 @@ class TensorRecipes {
   Executable& executable_;
   DimTable dims_;                    // a copy to compute in
   std::vector<TensorRecipe> recipes_;
-  std::vector<std::pair<ValueId, uint32_t>> known_;
+  std::unordered_map<uint32_t, uint32_t> known_;   // by value
 };
 
 class TensorTable {

@@ -8,6 +8,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "jit/run/call_control.h"
 #include "jit/run/context_pool.h"
@@ -178,6 +179,7 @@ void Program::Impl::prepare_values(TensorRecipes& recipes) {
 
 void Program::Impl::prepare_outputs(TensorRecipes& recipes) {
   const std::vector<Output>& wanted = plan().trace.outputs;
+  std::unordered_map<uint32_t, uint32_t> first_of;   // by value: an output that repeats another is the same tensor
   for (uint32_t i = 0; i < wanted.size(); ++i) {
     OutputRecipe recipe{wanted[i].kind, 0, i, 0};
     if (recipe.kind == Output::Kind::value || recipe.kind == Output::Kind::input) {
@@ -185,9 +187,7 @@ void Program::Impl::prepare_outputs(TensorRecipes& recipes) {
       if (recipe.kind == Output::Kind::value) {
         recipe.tensor = recipes.add(wanted[i].value);
         recipe.detached = is_detached(plan().trace, wanted[i].value);
-      }
-      for (uint32_t j = 0; j < i; ++j) {
-        if (outputs[j].kind == Output::Kind::value && wanted[j].value == wanted[i].value) recipe.same_as = std::min(recipe.same_as, j);
+        recipe.same_as = first_of.try_emplace(wanted[i].value.index, i).first->second;
       }
     } else if (recipe.kind != Output::Kind::none) {
       recipe.slot = executable.slot(wanted[i].dim);
