@@ -58,6 +58,7 @@ struct Flags {
   static constexpr size_t kWords = (sizeof(at::Context) - sizeof(Devices)) / sizeof(uint64_t);
   const unsigned char* place = behind_the_devices();
   std::array<uint64_t, kWords> words = now();
+  std::array<uint64_t, kWords> meaning{};   // the same for states that no program can tell apart
   uint32_t number = 0;
 
   static const unsigned char* behind_the_devices() {
@@ -84,31 +85,6 @@ struct Flags {
 };
 
 std::atomic<const Flags*> last_flags{nullptr};
-
-struct KnownFlags {
-  std::mutex mutex;
-  std::deque<Flags> states;                  // addresses stay
-};
-KnownFlags& known_flags() {
-  static KnownFlags known;
-  return known;
-}
-
-const Flags& intern(Flags flags) {
-  KnownFlags& known = known_flags();
-  const std::lock_guard lock(known.mutex);
-  const auto same = [&](const Flags& other) { return other.words == flags.words; };
-  if (const auto found = std::find_if(known.states.begin(), known.states.end(), same); found != known.states.end()) return *found;
-  flags.number = static_cast<uint32_t>(known.states.size());
-  return known.states.emplace_back(flags);
-}
-
-Flags state(uint32_t number) {
-  KnownFlags& known = known_flags();
-  const std::lock_guard lock(known.mutex);
-  ESCAPEMENT_CHECK(number < known.states.size(), "flags of another process");
-  return known.states[number];
-}
 
 // --- names
 
@@ -154,7 +130,6 @@ std::vector<int64_t> read_flag(const unsigned char* at) {
   return values_of(flag);
 }
 
-// Bytes that say nothing, beside a value or in its stead, stay what they are: two states that differ in these have two numbers.
 template <class T>
 bool write_flag(unsigned char* at, const std::vector<int64_t>& values) {
   T flag;
@@ -198,6 +173,56 @@ bool all_named(const Flags& flags) {
   return std::all_of(bytes.begin(), bytes.end(), [](unsigned char byte) { return byte == 0; });
 }
 
+// Only a warning tells whether nobody has asked for these checks or somebody has switched them off, which building a sparse tensor does.
+std::vector<int64_t> meaning_of(const Row& row, std::vector<int64_t> values) {
+  if (values.empty() && row.name == std::string_view("enable_sparse_tensor_invariant_checks")) values.push_back(0);
+  return values;
+}
+
+// Bytes that say nothing, beside a value or in its stead, are zero.
+std::array<uint64_t, Flags::kWords> meaning_of(const Flags& flags) {
+  std::array<uint64_t, Flags::kWords> words = flags.words;
+  auto* const bytes = reinterpret_cast<unsigned char*>(words.data());
+  for (const Row& row : rows()) {
+    const std::vector<int64_t> values = meaning_of(row, row.read(bytes + row.place));
+    std::memset(bytes + row.place, 0, row.size);
+    ESCAPEMENT_CHECK(row.write(bytes + row.place, values), "a flag does not keep its value");
+  }
+  return words;
+}
+
+// --- known states
+
+struct KnownFlags {
+  std::mutex mutex;
+  std::deque<Flags> states;                  // addresses stay; those of one number mean the same
+  uint32_t numbers = 0;
+};
+KnownFlags& known_flags() {
+  static KnownFlags known;
+  return known;
+}
+
+const Flags& intern(Flags flags) {
+  flags.meaning = meaning_of(flags);
+  KnownFlags& known = known_flags();
+  const std::lock_guard lock(known.mutex);
+  const auto find = [&](auto same) { return std::find_if(known.states.begin(), known.states.end(), same); };
+  const auto found = find([&](const Flags& other) { return other.words == flags.words; });
+  if (found != known.states.end()) return *found;
+  const auto alike = find([&](const Flags& other) { return other.meaning == flags.meaning; });
+  flags.number = alike != known.states.end() ? alike->number : known.numbers++;
+  return known.states.emplace_back(flags);
+}
+
+Flags state(uint32_t number) {
+  KnownFlags& known = known_flags();
+  const std::lock_guard lock(known.mutex);
+  const auto found = std::find_if(known.states.begin(), known.states.end(), [&](const Flags& flags) { return flags.number == number; });
+  ESCAPEMENT_CHECK(found != known.states.end(), "flags of another process");
+  return *found;
+}
+
 }  // namespace
 
 uint32_t flags_number() {
@@ -209,7 +234,7 @@ uint32_t flags_number() {
 std::optional<NamedFlags> named_flags(uint32_t number) {
   const Flags flags = state(number);
   if (!all_named(flags)) return {};
-  const auto* const bytes = reinterpret_cast<const unsigned char*>(flags.words.data());
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(flags.meaning.data());
   NamedFlags named;
   for (const Row& row : rows()) named.emplace_back(row.name, row.read(bytes + row.place));
   return named;

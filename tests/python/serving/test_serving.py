@@ -291,6 +291,13 @@ def test_a_version_is_saved_and_read_behind_torch_compile(defaults, tmp_path):
     assert report[-1][1]["hits"] == 2 and report[-1][1]["package_versions"] == 1 and "recordings" not in report[-1][1]
 
 
+def test_checks_that_were_switched_off_are_those_that_nobody_switched_on(defaults, tmp_path):
+    in_a_state(SAVED_IN_A_STATE, "torch.sparse.check_sparse_tensor_invariants.disable()", defaults, tmp_path / "package")
+    for state in ("", "torch.sparse.check_sparse_tensor_invariants.disable()"):
+        report = json.loads(in_a_state(READ_IN_TWO, state, tmp_path / "package"))
+        assert report[-1][1]["hits"] == 2 and report[-1][1]["package_versions"] == 1 and "recordings" not in report[-1][1]
+
+
 def test_a_version_whose_flags_torch_does_not_have_is_recorded_anew(package, tmp_path):
     path, inputs, expected = package
     change = edited("package.json", rb'"enabled_mkldnn":', b'"enabled_nothing":')
