@@ -2,8 +2,8 @@
 
 Call mode. A call is flattened (tree.py); everything that eager's behaviour depends on and that is no tensor, integer or
 float is the key; each key has one Region of the core (jit_entry.py). Tensor sizes and integers are symbols in it, so a key
-serves all of them. What a call cannot have compiled runs `fn` itself, counted under a reason of REASONS; only call mode's
-contract (Python state is read when recording, not at every call) is unguarded, and `check=` tests it.
+serves all of them. What a call cannot have compiled runs `fn` itself, counted under a reason of REASONS, in replay mode where that is no
+slower than eager; only call mode's contract (Python state is read when recording, not at every call) is unguarded, and `check=` tests it.
 
 The quick way, for arguments that all are tensors or integers, is the core's Entrance: calls that an existing version serves do not
 reach Python at all. What it may serve is written in rows, which change with the table that they stand in. All other calls, and every
@@ -44,11 +44,17 @@ REASONS = {
     "no_core": "the compiled core is missing",
     "disabled": "compilation is switched off",
 }
+# The function itself runs at every call, its operators are deferred: nothing is assumed of what stood in the way.
+REPLAYED = {"unsupported_argument", "unsupported_result", "too_many_values", "too_many_keys", "recording_raised", "state_changed", "replaced"}
+# Reasons of the core that last: a region that gives nothing else is asked no more.
+LASTING = {"storage_access", "made_unseen", "data_dependent_guard", "too_many_exits", "too_many_recordings", "recorder_refused", "budget_used",
+           "state_changed", "unsupported_tensor", "argument_reshaped", "gradient"}
+SETTLED = 32      # calls in a row that no version served, before a function is not recorded any more
 FAILURES = {Bypass: "unsupported_result", NeedsTape: "gradient"}
 MAX_KEYS = 64     # kinds of calls: structures, constants among the arguments, ambient state
 MAX_EXACT = 8     # versions for values of numbers that are constants in the code
 WORTHWHILE = 16   # calls that justify a recording, when what it holds is replaced later
-MAX_UNSTABLE = 3  # recordings in a row that rebind state, before the function runs eagerly
+MAX_UNSTABLE = 3  # recordings in a row that rebind state, before the function is not recorded any more
 REGION = 5        # in a row
 FLOATS = 2        # values of a float that are constants before it becomes a run-time value
 
@@ -97,9 +103,26 @@ class Table:
         self.rows = ()        # what the core may serve, see entrance.cpp
         self._state = None if watch.empty else watch.contents() or self
         self.families = {}    # structure with all numbers dynamic, and ambient state -> Family
+        self.settled = None   # the reason for which all further calls go on in replay mode
+        self._unserved, self._hits = 0, 0
 
     def current(self):
         return self.watch.empty or self.watch.same() and self.watch.flags() == self.flags
+
+    def note(self, served, reason=None):
+        """Whether a version answered a call that came here; the quick way's do not."""
+        self._unserved = 0 if served else self._unserved + 1
+        if self._unserved >= SETTLED:
+            self._unserved = 0
+            self._settle(reason)
+
+    def _settle(self, reason):
+        regions = [entry.region.info() for family in self.families.values() for entry in family.entries.values()]
+        before, self._hits = self._hits, sum(version["hits"] for region in regions for version in region["versions"])
+        if self._hits != before:
+            return   # the quick way serves other calls of this function
+        lasting = {why: times for region in regions for why, times in region["fallbacks"].items() if why in LASTING}
+        self.settled = reason or (max(lasting, key=lasting.get) if sum(lasting.values()) >= SETTLED // 2 else None)
 
     def withdraw(self, entry):
         """From the quick way."""
@@ -144,7 +167,7 @@ class Jitted:
         checked_arguments(fn, mode)
         own = self.__dict__   # __setattr__ forwards to a wrapped module
         own.update(_fn=fn, _mode=mode, _given=(dims, mode, check, options), _lock=fork_safe_lock(), _name=None)
-        own.update(_tables={}, _table=None, _health=Health(), _options=resolve(None, options))
+        own.update(_tables={}, _table=None, _health=Health(), _options=resolve(None, options), _replayed=None)
         own["_checker"] = Checker(fn, check, self.run_entry)
         wrapped = fn.forward if isinstance(fn, torch.nn.Module) else fn
         own["_parameters_named"] = parameter_names(wrapped)
@@ -174,25 +197,32 @@ class Jitted:
         try:
             return self._compiled(self._current_table(), args, kwargs)
         except Unsupported as error:
-            return self._eager("unsupported_argument", args, kwargs, error)
+            return self._eager("unsupported_argument", args, kwargs, error, self._table)
         except CoreMissing as error:
             return self._eager("no_core", args, kwargs, error)
 
     def _compiled(self, table, args, kwargs):
+        if table.settled:
+            self._count(table.settled, None)
+            return self._replay(args, kwargs)
+        if grad_mode() and (any_requires_grad(args) or table.watch.needs_gradient()):
+            return self._eager("gradient", args, kwargs)   # before anything else is looked at: a training loop comes here at every call
         leaves, copies = [], Copies()
         structure = flatten_call(args, kwargs, leaves, copies, True)
-        if grad_mode() and (any_requires_grad(leaves) or table.watch.needs_gradient()):
+        if grad_mode() and any_requires_grad(leaves):
             return self._eager("gradient", args, kwargs)
         with self._lock:
             entry, leaves = self._entry(table, structure, leaves, args, kwargs)
         if isinstance(entry, str):
-            return self._eager(entry, args, kwargs)
+            return self._eager(entry, args, kwargs, None, table)
         run, before = self._checker.run if self._checker.active else self.run_entry, entry.runs
         try:
             result = run(entry, entry.tensors(leaves), copies.originals, args, kwargs)
         finally:
             if self._health.leaks:
                 table.repair()
+        if self._dims is None and not self._checker.active:
+            table.note(entry.runs == before)
         if self._dims is not None and entry.runs != before:
             self._hold(entry, leaves, args, kwargs)
         return result
@@ -245,11 +275,20 @@ class Jitted:
             entry.give_up(reason)
         entry.table.withdraw(entry)
 
-    def _eager(self, reason, args, kwargs, detail=None):
+    def _eager(self, reason, args, kwargs, detail=None, table=None):
         if self._options["strict"] and reason != "disabled":
-            raise CompileError(f"{reason}: {REASONS[reason]}{f' ({detail})' if detail else ''}") from detail
+            raise CompileError(f"{reason}: {REASONS.get(reason, reason)}{f' ({detail})' if detail else ''}") from detail
         self._count(reason, detail)
-        return self._fn(*args, **kwargs)
+        if reason not in REPLAYED:
+            return self._fn(*args, **kwargs)
+        if table is not None and self._dims is None:
+            table.note(False, reason)
+        return self._replay(args, kwargs)
+
+    def _replay(self, args, kwargs):
+        if self._replayed is None:
+            self.__dict__["_replayed"] = replayed(self._fn, None, None, self._given[3])
+        return self._replayed(*args, **kwargs)
 
     def _count(self, reason, detail):
         LEDGER.note_eager(self, reason, str(detail or ""))
@@ -371,7 +410,7 @@ class Jitted:
         """Forgets all versions."""
         with self._lock:
             self._release()
-            self.__dict__.update(_table=None, _health=Health())
+            self.__dict__.update(_table=None, _health=Health(), _replayed=None)
 
     @property
     def place(self):

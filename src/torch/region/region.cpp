@@ -218,10 +218,11 @@ Region::Answer Region::missed(const Values& arguments, Values& outputs, const Ve
 }
 
 // Where the host's own memory is read at each call, replay mode reads it in time; what it changes of torch's state, it changes; what it looks at,
-// it looks at.
+// it looks at; and what cannot be recorded runs at once.
 bool Region::goes_on(Reason why) const {
-  constexpr Reason kReplayable[] = {Reason::too_many_recordings, Reason::budget_used,         Reason::made_unseen,
-                                    Reason::state_changed,       Reason::data_dependent_guard, Reason::too_many_exits};
+  constexpr Reason kReplayable[] = {Reason::too_many_recordings, Reason::budget_used,    Reason::made_unseen,      Reason::state_changed,
+                                    Reason::data_dependent_guard, Reason::too_many_exits, Reason::storage_access,   Reason::recorder_refused,
+                                    Reason::unsupported_tensor,   Reason::argument_reshaped};
   return recordings_of_a_form_ && std::find(std::begin(kReplayable), std::end(kReplayable), why) != std::end(kReplayable);
 }
 
