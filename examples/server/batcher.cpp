@@ -5,6 +5,9 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <cmath>
+
+#include "reply.h"
 
 namespace server {
 
@@ -38,18 +41,25 @@ Layout::Layout(const escapement::Signature& signature) : inputs(signature.inputs
   if (jagged) --inputs;
 }
 
-Batcher::Batcher(escapement::Module module, Limits limits)
-    : module_(std::move(module)), layout_(module_.signature()), limits_(limits) {
-  for (size_t i = 0; i < limits_.workers; ++i) workers_.emplace_back([this] { work(); });
+Batcher::Batcher(escapement::Module module, QueueLimits limits)
+    : module_(std::move(module)), layout_(module_.signature()), limits_(limits), session_(module_) {
+  worker_ = std::thread([this] { work(); });
 }
 
-Batcher::~Batcher() {
+Batcher::~Batcher() { close(); }
+
+void Batcher::close() {
+  std::deque<Waiting> queue;
   {
     const std::lock_guard lock(mutex_);
-    ending_ = true;
+    if (std::exchange(ending_, true)) return;
+    queue.swap(queue_);
   }
   changed_.notify_all();
-  for (std::thread& worker : workers_) worker.join();
+  session_.cancel();
+  const auto error = std::make_exception_ptr(Refusal(503, "the server is ending", 1));
+  for (Waiting& waiting : queue) waiting.answer({{}, error});
+  worker_.join();
 }
 
 // Sums over a batch could hide that one request's inputs do not belong together.
@@ -66,17 +76,24 @@ void Batcher::check(const Tensors& inputs) const {
   }
 }
 
-Tensors Batcher::run(Tensors inputs, Clock::time_point deadline) {
+void Batcher::submit(Tensors inputs, Clock::time_point deadline, Answer answer) {
   check(inputs);
-  Waiting waiting{std::move(inputs), deadline, {}};
-  std::future<Tensors> results = waiting.results.get_future();
   {
     const std::lock_guard lock(mutex_);
-    if (ending_ || queue_.size() >= limits_.queued) throw Overloaded("too many requests wait");
-    queue_.push_back(std::move(waiting));
+    admit(deadline);
+    queue_.push_back({std::move(inputs), deadline, std::move(answer)});
   }
   changed_.notify_one();
-  return results.get();
+}
+
+// With the mutex held. An empty queue takes anything, so that one slow run does not shut it for good.
+void Batcher::admit(Clock::time_point deadline) {
+  if (ending_) throw Refusal(503, "the server is ending", 1);
+  const double wait = pace_ * static_cast<double>(queue_.size());
+  const int seconds = static_cast<int>(std::clamp(std::ceil(wait), 1.0, 60.0));
+  if (queue_.size() >= limits_.queued) throw Refusal(503, "too many requests wait", seconds);
+  if (deadline != Clock::time_point::max() && wait > std::chrono::duration<double>(deadline - Clock::now()).count())
+    if (!queue_.empty()) throw Refusal(503, "the requests that wait take longer than this one may", seconds);
 }
 
 Batcher::Counts Batcher::counts() const {
@@ -107,35 +124,45 @@ Batcher::Batch Batcher::take() {
 }
 
 void Batcher::work() {
-  escapement::Session session(module_);
   for (Batch batch = take(); !batch.empty(); batch = take()) {
     const auto late = [](Waiting& waiting) {
       if (Clock::now() < waiting.deadline) return false;
-      waiting.results.set_exception(std::make_exception_ptr(
-          escapement::ServingError(escapement::ErrorCode::deadline_exceeded, "the request waited until its deadline")));
+      waiting.answer({{}, std::make_exception_ptr(Refusal(504, "the request waited until its deadline"))});
       return true;
     };
     std::erase_if(batch, late);
-    if (!batch.empty()) answer(session, batch);
+    if (!batch.empty()) run(batch);
   }
+}
+
+void Batcher::run(Batch& batch) {
+  const auto start = Clock::now();
+  const double requests = static_cast<double>(batch.size());
+  answer(batch);
+  const double pace = std::chrono::duration<double>(Clock::now() - start).count() / requests;
+  const std::lock_guard lock(mutex_);
+  pace_ += (pace - pace_) / 8;
 }
 
 // A batch that fails is answered one by one: a bad request must not fail its neighbours.
-void Batcher::answer(escapement::Session& session, Batch& batch) const {
+void Batcher::answer(Batch& batch) {
+  std::vector<Tensors> results;
   try {
-    divide(session.run(join(batch)), batch);
+    const auto last = std::max_element(batch.begin(), batch.end(), [](const Waiting& a, const Waiting& b) { return a.deadline < b.deadline; });
+    session_.set_deadline(last->deadline);
+    results = divide(session_.run(join(batch)), batch);
   } catch (...) {
-    if (batch.size() == 1) return fail(batch, std::current_exception());
-    for (Waiting& waiting : batch) {
+    if (batch.size() == 1) return batch[0].answer({{}, std::current_exception()});
+  }
+  for (size_t k = 0; k < batch.size(); ++k) {
+    if (!results.empty()) {
+      batch[k].answer({std::move(results[k]), {}});
+    } else {
       Batch single;
-      single.push_back(std::move(waiting));
-      answer(session, single);
+      single.push_back(std::move(batch[k]));
+      answer(single);
     }
   }
-}
-
-void Batcher::fail(Batch& batch, std::exception_ptr error) {
-  for (Waiting& waiting : batch) waiting.results.set_exception(error);
 }
 
 Tensors Batcher::join(const Batch& batch) const {
@@ -153,7 +180,7 @@ Tensors Batcher::join(const Batch& batch) const {
 }
 
 // Copies: the session writes into the same memory in its next run.
-void Batcher::divide(const std::vector<c10::IValue>& results, Batch& batch) const {
+std::vector<Tensors> Batcher::divide(const std::vector<c10::IValue>& results, const Batch& batch) const {
   std::vector<Tensors> parts(batch.size());
   int64_t row = 0;
   for (size_t k = 0; k < batch.size(); ++k) {
@@ -168,7 +195,7 @@ void Batcher::divide(const std::vector<c10::IValue>& results, Batch& batch) cons
     }
     row += rows;
   }
-  for (size_t k = 0; k < batch.size(); ++k) batch[k].results.set_value(std::move(parts[k]));
+  return parts;
 }
 
 }  // namespace server
