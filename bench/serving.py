@@ -68,7 +68,7 @@ class Client(asyncio.Protocol):
     def data_received(self, data):
         self.text += data
         header, end, body = self.text.partition(b"\r\n\r\n")
-        if not end or len(body) < int(header.lower().split(b"content-length: ")[1].split(b"\r\n")[0]):
+        if not end or len(body) < int(header.lower().split(b"\r\ncontent-length: ")[1].split(b"\r\n")[0]):
             return
         self.load.count(header[9:12], time.perf_counter() - self.start)
         if b"connection: close" in header.lower():

@@ -148,8 +148,8 @@ void Batcher::run(Batch& batch) {
 void Batcher::answer(Batch& batch) {
   std::vector<Tensors> results;
   try {
-    const auto last = std::max_element(batch.begin(), batch.end(), [](const Waiting& a, const Waiting& b) { return a.deadline < b.deadline; });
-    session_.set_deadline(last->deadline);
+    const auto sooner = [](const Waiting& a, const Waiting& b) { return a.deadline < b.deadline; };
+    session_.set_deadline(std::max_element(batch.begin(), batch.end(), sooner)->deadline);
     results = divide(session_.run(join(batch)), batch);
   } catch (...) {
     if (batch.size() == 1) return batch[0].answer({{}, std::current_exception()});

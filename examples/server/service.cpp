@@ -188,7 +188,8 @@ Reply Service::answer_at_once(const Route& route, const Request& request) const 
       return ready_reply(route);
     case Route::To::model: {
       const Loaded model = named(route);
-      return json_reply(200, metadata(model.module->name(), kVersion, model.module->signature(), model.batcher->layout().inputs));
+      const size_t inputs = model.batcher->layout().inputs;
+      return json_reply(200, metadata(model.module->name(), kVersion, model.module->signature(), inputs));
     }
     case Route::To::index:
       return index(request.body());
