@@ -2,11 +2,13 @@
 
 Requests of several lengths go to a tagger whose rows are batched, and to a stack of linear layers that takes one request at a time, as JSON
 and as bytes. The programs run at once and take turns of a few seconds, so that what else the machine does meets all of them; the table gives
-requests a second (median of the turns) against the first program, and p50 and p99 in milliseconds."""
+requests a second (median of the turns) against the first program, p50 and p99 in milliseconds, and the microseconds of processor time that
+the server spent on a request, which other load on the machine changes least."""
 
 import argparse
 import asyncio
 import json
+import os
 import random
 import statistics
 import subprocess
@@ -88,7 +90,7 @@ class Load:
 
     def __init__(self, port, requests, clients, seconds):
         self.port, self.requests, self.clients, self.seconds = port, requests, clients, seconds
-        self.times, self.failed, self.open = [], 0, clients
+        self.times, self.failed, self.open, self.cpu = [], 0, clients, 0.0
 
     def count(self, status, took):
         self.times.append(took)
@@ -122,12 +124,18 @@ class Server:
             if line.startswith("ready"):
                 return
 
+    def cpu(self):
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
 
 def measure(servers, requests, clients, turns, seconds):
     loads = [[] for _ in servers]
     for _ in range(turns):
         for found, server in zip(loads, servers):
+            before = server.cpu()
             found.append(asyncio.run(Load(server.port, requests, clients, seconds).run()))
+            found[-1].cpu = server.cpu() - before
     return loads
 
 
@@ -139,7 +147,7 @@ def report(name, clients, loads, seconds):
         times = sorted(took for load in found for took in load.times)
         p50, p99 = (1000 * times[int(len(times) * part)] for part in (0.5, 0.99))
         print(f"{name:14} c={clients:<3} program {number}: {rate:8.0f}/s {rate / first:5.2f}x  p50 {p50:7.2f} p99 {p99:7.2f}"
-              f"  failed {sum(load.failed for load in found)}", flush=True)
+              f"  cpu {1e6 * sum(load.cpu for load in found) / len(times):6.0f} us  failed {sum(load.failed for load in found)}", flush=True)
 
 
 def main():
