@@ -100,6 +100,7 @@ net::awaitable<bool> Connection::wait_for_request() {
   if (buffer_.size() > 0) co_return true;
   buffer_.shrink_to_fit();
   idle_ = true;
+  idle_since_ = Clock::now();
   if (server_.draining_ && !first_) co_return false;
   const Watch watch(*this, first_ ? server_.limits_.header_time : server_.limits_.idle_time);
   Error error;

@@ -20,7 +20,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   net::awaitable<void> refuse();  // there are too many: one answer without having read anything
   void drain();                   // closes it where it is idle; else its next answer is its last
   void cut();
-  bool between_requests() const { return idle_ && !first_; }
+  bool idle() const { return idle_; }  // nothing has come of a request, or of the next one
+  Clock::time_point idle_since() const { return idle_since_; }
 
  private:
   using Parser = http::request_parser<http::string_body>;
@@ -52,6 +53,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::beast::flat_buffer buffer_;
   uint64_t round_ = 0;  // of watches: a timer's handler that comes late finds another
   bool late_ = false, idle_ = false, first_ = true;
+  Clock::time_point idle_since_;
 };
 
 }  // namespace server

@@ -17,6 +17,7 @@ namespace {
 
 constexpr size_t kDepth = 16;       // of anything
 constexpr size_t kValues = 10'000;  // outside of data
+constexpr size_t kToken = 64 << 10;  // bytes of one string or number
 
 [[noreturn]] void out_of_range() { throw BadRequest("a number is out of the datatype's range"); }
 
@@ -34,6 +35,23 @@ Scalar round_to(double value) {
   const auto rounded = static_cast<Scalar>(value);
   if (!std::isfinite(static_cast<double>(rounded))) out_of_range();
   return rounded;
+}
+
+// The parser copies a token several times, and quotes it where it is wrong.
+void refuse_long_tokens(std::string_view text) {
+  if (text.size() <= kToken) return;
+  bool in_string = false;
+  for (size_t i = 0, start = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      if (c == '"') in_string = false;
+    } else if (c == '"' || c == ',' || c == '[' || c == ']' || c == '{' || c == '}' || c == ':' || c <= ' ') {
+      in_string = c == '"';
+      start = i;
+    }
+    if (i - start > kToken) throw BadRequest("a string or a number of the JSON is too long");
+  }
 }
 
 // Takes what the parser tells. Returning false ends it; `error` says why.
@@ -161,6 +179,7 @@ template void Numbers::write(uint8_t*) const;
 template void Numbers::write(bool*) const;
 
 Document read_document(std::string_view text) {
+  refuse_long_tokens(text);
   Reader reader;
   if (!Json::sax_parse(text.begin(), text.end(), &reader))
     throw BadRequest("not the JSON that the protocol asks for: " + reader.error);

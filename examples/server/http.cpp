@@ -8,8 +8,6 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
-#include <algorithm>
-
 #include "connection.h"
 
 namespace server {
@@ -27,7 +25,7 @@ HttpServer::HttpServer(const HttpLimits& limits, Budget& budget, Handler& handle
 
 HttpServer::~HttpServer() = default;
 
-int HttpServer::bind(const std::string& host, int port) {
+int HttpServer::bind(const std::string& host, int port) try {
   using Tcp = net::ip::tcp;
   const Tcp::endpoint endpoint =
       *Tcp::resolver(context_).resolve(host, std::to_string(port), Tcp::resolver::passive).begin();
@@ -37,6 +35,8 @@ int HttpServer::bind(const std::string& host, int port) {
   acceptor_.listen(kBacklog);
   net::co_spawn(context_, accept(), net::detached);
   return acceptor_.local_endpoint().port();
+} catch (const boost::system::system_error& error) {
+  throw std::runtime_error("cannot listen on " + host + ":" + std::to_string(port) + ": " + error.code().message());
 }
 
 void HttpServer::run() { context_.run(); }
@@ -67,14 +67,15 @@ net::awaitable<void> HttpServer::accept() {
   }
 }
 
-// A client that rests between two requests gives way to one that has come: it may connect again.
+// Who has said nothing for longest gives way to one that has come.
 bool HttpServer::make_room() {
   if (connections_.size() < limits_.connections) return true;
-  const auto idle = std::find_if(connections_.begin(), connections_.end(),
-                                 [](const Connection* connection) { return connection->between_requests(); });
-  if (idle == connections_.end()) return false;
-  (*idle)->cut();
-  return true;
+  Connection* longest = nullptr;
+  for (Connection* connection : connections_) {
+    if (connection->idle() && (!longest || connection->idle_since() < longest->idle_since())) longest = connection;
+  }
+  if (longest) longest->cut();
+  return longest != nullptr;
 }
 
 net::awaitable<void> HttpServer::accept_one() {

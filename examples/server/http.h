@@ -54,7 +54,7 @@ class HttpServer {
   HttpServer(const HttpLimits& limits, Budget& budget, Handler& handler);
   ~HttpServer();
 
-  int bind(const std::string& host, int port);  // the port; 0: any. Throws boost::system::system_error.
+  int bind(const std::string& host, int port);  // the port; 0: any. std::runtime_error
   void run();                                   // until `stop`
   // From any thread. Idle connections are closed, the others with their next answer; new ones are still answered.
   void drain();

@@ -126,7 +126,7 @@ int main(int count, char** arguments) {
   try {
     return serve(settings, signals);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "server: %s:%d: %s\n", settings.host.c_str(), settings.port, error.what());
+    std::fprintf(stderr, "server: %s\n", error.what());
     return 1;
   }
 }

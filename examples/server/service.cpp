@@ -73,6 +73,7 @@ HttpLimits control_limits() {
   HttpLimits limits;
   limits.connections = 64;
   limits.body_bytes = 64 << 10;
+  limits.header_time = Milliseconds(2'000);
   limits.body_time = limits.write_time = Milliseconds(10'000);
   return limits;
 }

@@ -25,7 +25,7 @@ class Service {
   explicit Service(const Settings& settings);
   ~Service();
 
-  int bind();              // listens; the port. Throws boost::system::system_error.
+  int bind();              // listens; the port. std::runtime_error
   int control_port() const { return control_port_; }
   void start();            // threads that answer; what is not there yet gets 503
   void load();             // the model, and makes it warm; from then on it is ready

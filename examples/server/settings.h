@@ -12,7 +12,7 @@ using Milliseconds = std::chrono::milliseconds;
 
 // Of one listening port. A time that is over is answered with 408, a size with 413 or 431, where the client still listens.
 struct HttpLimits {
-  size_t connections = 1024;         // open at once; more are answered 503 and closed
+  size_t connections = 1024;         // open at once; then the longest idle one gives way, else the new one gets 503
   size_t header_bytes = 16 << 10;    // of the request line and the header
   size_t body_bytes = 64 << 20;      // of a body, however it is sent; compressed ones are refused
   Milliseconds header_time{10'000};  // from a request's first byte (a connection's begin) to the end of its header

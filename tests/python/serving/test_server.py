@@ -175,3 +175,11 @@ def test_a_model_that_cannot_be_loaded(tmp_path):
     (tmp_path / "bad.pt2").write_bytes(b"no archive")
     done = subprocess.run([PROGRAM, "--model", tmp_path / "bad.pt2", "--port", "0"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and "no zip archive" in done.stderr
+
+
+def test_a_port_that_is_taken(tagger):
+    with Server(tagger[1]) as server:
+        for option, port in (("--port", server.port), ("--control-port", server.control_port)):
+            arguments = [PROGRAM, "--model", tagger[1], *(["--port", "0"] if option != "--port" else []), option, str(port)]
+            done = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
+            assert done.returncode == 1 and f"cannot listen on 127.0.0.1:{port}" in done.stderr

@@ -135,6 +135,9 @@ BODIES = {
     "nested data": b'{"inputs":[{"name":"values","data":' + b"[" * (1 << 20),
     "a million parameters": b'{"parameters":{"x":[' + b"0," * (1 << 20) + b"0]}}",
     "one long string that is not UTF-8": b'{"id":"' + b"x" * (4 << 20) + b'\xff"}',
+    "one long name": b'{"' + b"x,\\\"" * (1 << 20) + b'":[]}',
+    "one long number": b'{"id":' + b"1" * (4 << 20) + b"}",
+    "four million spaces": b" " * (4 << 20) + b"}",
     "a huge shape": b'{"inputs":[{"name":"values","shape":[4000000,16],"datatype":"FP32","data":[0]}]}',
     "a name twice": b'{"inputs":[],"inputs":[]}',
     "what follows": b'{"inputs":[]} {}',
@@ -214,16 +217,28 @@ def test_a_connection_is_good_for_many_requests(server):
 def test_connections_beyond_the_limit_are_told_so(tagger):
     with Server(tagger[1], "--connections", "8") as server:
         server.wait_until_ready()
-        silent = [connect(server.port) for _ in range(8)]
+        busy = [connect(server.port) for _ in range(8)]
+        for connection in busy:
+            connection.sendall(head("Content-Length: 100"))
         wait_for(lambda: metrics(server.control_port)["server_connections"] == 8)
+        time.sleep(0.2)                                       # what they sent has arrived
         assert sent(server.port) == [503]
         assert Client(server.control_port).json("GET", "/v2/health/ready")[0] == 200
-        silent.pop().close()
+        busy.pop().close()
         wait_for(lambda: metrics(server.control_port)["server_connections"] < 8)
         resting = Client(server.port)                         # between two requests it gives way
         assert resting.json("GET", "/v2/health/ready")[0] == 200
         assert Client(server.port).json("GET", "/v2/health/ready")[0] == 200
         assert server.terminate()[0] == 0
+
+
+def test_silent_clients_shut_nobody_out(tagger):
+    with Server(tagger[1], "--connections", "8") as server:
+        server.wait_until_ready()
+        silent = [connect(port) for port in (server.port, server.control_port) for _ in range(200)]
+        assert server.healthy()
+        assert server.terminate()[0] == 0
+        assert {read_all(connection) for connection in silent} == {b""}
 
 
 def test_what_all_hold_together_has_an_end(tagger):
