@@ -10,6 +10,7 @@ import functools
 
 import torch
 
+from .continued import Continued
 from .dims.contract import Call, Contract, calls
 from .errors import EscapementError
 from .option_values import resolve
@@ -18,7 +19,8 @@ from .steering import steer_dims
 
 def compile(fn=None, *, dims=None, mode=None, fullgraph=False, **options):
     """`fn`, a function or module, compiled. `dims` declares its sizes (dims/spec.py); further keywords are options (the
-    option table).
+    option table). A function without declared dims whose graph breaks at a tensor's value goes on in replay mode (continued.py), where
+    no gradients are wanted and no `fullgraph`.
 
     Without `fn` it is a decorator: @escapement.compile(dims={"x": {0: Dim("n", 1, 64)}}).
     """
@@ -30,11 +32,13 @@ def compile(fn=None, *, dims=None, mode=None, fullgraph=False, **options):
     contract = Contract(fn.forward if isinstance(fn, torch.nn.Module) else fn, dims, values["strict"])
     backend = ContractBackend(escapement, contract)
     compiled = torch.compile(fn, backend=backend, fullgraph=fullgraph, options=options or None)
+    go_on = not fullgraph and not contract.places and not values["strict"]   # declared dims are checked on graphs
     if isinstance(compiled, torch.nn.Module):
-        compiled.forward = checked(compiled.forward, contract)
+        forward = Continued(fn, compiled.forward, options) if go_on else compiled.forward
+        compiled.forward = checked(forward, contract)
         object.__setattr__(compiled, "escapement_contract", contract)   # plain setattr would reach the user's module
         return compiled
-    return checked(compiled, contract)
+    return checked(functools.wraps(compiled)(Continued(fn, compiled, options)) if go_on else compiled, contract)
 
 
 class ContractBackend:

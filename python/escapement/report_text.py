@@ -9,7 +9,7 @@ import re
 
 from .facts import timing_facts, versions
 from .ledger import size_name
-from .tracer.jitted import REASONS
+from .tracer.jitted import REASONS, REPLAYED
 
 # How the core writes where a symbol comes from: an argument by its number, then what of it.
 ARGUMENT = re.compile(r"arg(\d+)((?:\.\w+(?:\[\d+\])?)?)")
@@ -31,7 +31,8 @@ def function_lines(facts):
         yield f"  run eagerly: {facts['refused_calls']} calls that no version takes (the budget of {facts['budget']} compiles is spent)"
     for name, fact in sorted(facts["eager"].items()):
         detail = f": {fact['detail']}" if fact["detail"] else ""
-        yield f"  eager: {REASONS[name]} ({name}, {fact['calls']} calls){detail}"
+        how = "replay mode" if name in REPLAYED or name not in REASONS else "eager"
+        yield f"  {how}: {REASONS.get(name, 'the core found this at each of many calls')} ({name}, {fact['calls']} calls){detail}"
     for info in facts["regions"]:
         yield from indent(region_lines(info))
 

@@ -1,6 +1,7 @@
 """./dev fuzz [--seconds N] [--seed S] [--out FOLDER] [kinds...]: looks for programs that run otherwise than eager.
 
 Kinds: call, replay, compile, train, exported are random programs, run that way (train: with gradients, through torch.compile); guards: in call mode at every combination of small sizes;
+exits: in call mode, with many looks at values behind writes, each of which is taken by force;
 states, states-replay: under modes that change between calls, beside threads, after forks, after interrupts. opinfo is the samples that
 PyTorch keeps of each operator. functions (C++) and ir (traces, loop nests, guards) are programs of the build. Without kinds: all.
 Each distinct failure of a random program is cut down and written to the folder as a module; `./dev fuzz FILE` runs one again, and so
@@ -20,7 +21,7 @@ from program import Kept
 
 BUILT = ("functions", "ir")
 # Of the time of a run without kinds, the part of each.
-SHARES = {"call": 0.2, "replay": 0.2, "guards": 0.1, "states": 0.05, "states-replay": 0.05, "compile": 0.08, "train": 0.07, "exported": 0.05, "opinfo": 0.1,
+SHARES = {"call": 0.15, "exits": 0.05, "replay": 0.2, "guards": 0.1, "states": 0.05, "states-replay": 0.05, "compile": 0.08, "train": 0.07, "exported": 0.05, "opinfo": 0.1,
           "functions": 0.05, "ir": 0.05}
 
 

@@ -105,11 +105,15 @@ def is_repeated(x):
 
 
 def finer(made, program, call):
-    """Eager in double precision, or None."""
+    """Eager in double precision, or None. What integers give when they are divided is double precision there, too."""
+    before = torch.get_default_dtype()
     try:
+        torch.set_default_dtype(torch.float64)
         return Outcome(made.reference or program.function(), drawn(program.arguments, call, wide=True), call.get("mode", "no_grad"))
     except Exception:   # an alias that double precision does not have
         return None
+    finally:
+        torch.set_default_dtype(before)
 
 
 def reads_near_numbers(made, program):

@@ -18,10 +18,12 @@ from shrink import shrunk
 from states import DISTURBANCES, MODES
 from vocabulary import WEIGHTS
 
-BATCH = {"call": 60, "replay": 60, "compile": 12, "train": 12, "exported": 12, "guards": 40, "states": 40, "states-replay": 40}
+BATCH = {"call": 60, "exits": 60, "replay": 60, "compile": 12, "train": 12, "exported": 12, "guards": 40, "states": 40, "states-replay": 40}
 STATES = {"states": "call", "states-replay": "replay"}
-WAY_OF = {**STATES, "guards": "call"}   # kinds that are not called as the way that they run
+WAY_OF = {**STATES, "guards": "call", "exits": "call"}   # kinds that are not called as the way that they run
 MANY = 30
+# Many writes, many looks at values behind them.
+EXITS = {**WEIGHTS, "writes": 14, "items": 4, "control": 9, "control_sums": 1, "random": 2}
 FEWER = {"compile": 4, "train": 4, "exported": 4}   # calls of a program, where each may cost a second
 
 
@@ -37,6 +39,8 @@ def made(seed, kind):
     """The program of a seed, for a kind of fuzzing."""
     if kind in STATES:
         return with_states(generated(seed, sections={**WEIGHTS, "random": 0}), random.Random(seed))
+    if kind == "exits":
+        return with_exits(generated(seed, sections=EXITS), seed)
     program = generated(seed)
     if kind == "train":
         return with_gradients(program)
@@ -55,6 +59,11 @@ def with_gradients(program):
     """Gradients are sums in an order of their own."""
     calls = tuple({**call, "mode": "grad"} for call in program.calls[:FEWER["train"]])
     return dataclasses.replace(program, calls=calls, near=program.near | {"gradients"})
+
+
+def with_exits(program, seed):
+    """Each exit, each second or third one is taken, though a side trace fits; each call comes twice, so that there is one."""
+    return dataclasses.replace(program, calls=(*program.calls, *program.calls), options=(("force_exits", 1 + seed % 3),))
 
 
 def with_states(program, numbers):

@@ -41,11 +41,13 @@ REASONS = {
     "recording_raised": "the program fails on symbolic sizes or numbers",
     "state_changed": "the program rebinds attributes, globals or closure variables",
     "replaced": "parameters, buffers or submodules are replaced again and again with few calls between",
+    "graph_break": "torch.compile breaks the graph at a tensor's value",
     "no_core": "the compiled core is missing",
     "disabled": "compilation is switched off",
 }
 # The function itself runs at every call, its operators are deferred: nothing is assumed of what stood in the way.
-REPLAYED = {"unsupported_argument", "unsupported_result", "too_many_values", "too_many_keys", "recording_raised", "state_changed", "replaced"}
+REPLAYED = {"unsupported_argument", "unsupported_result", "too_many_values", "too_many_keys", "recording_raised", "state_changed", "replaced",
+            "graph_break"}
 # Reasons of the core that last: a region that gives nothing else is asked no more.
 LASTING = {"storage_access", "made_unseen", "data_dependent_guard", "too_many_exits", "too_many_recordings", "recorder_refused", "budget_used",
            "state_changed", "unsupported_tensor", "argument_reshaped", "gradient"}

@@ -20,13 +20,13 @@ bool same_bytes(const at::Tensor& real, const std::vector<std::byte>& seen) {
   return real.nbytes() == seen.size() && (seen.empty() || std::memcmp(real.const_data_ptr(), seen.data(), seen.size()) == 0);
 }
 
-long count_of(const at::Tensor& real, std::span<const c10::IValue> values) {
-  return std::count_if(values.begin(), values.end(),
-                       [&](const c10::IValue& value) { return value.isTensor() && value.toTensor().is_same(real); });
+size_t count_of(const at::Tensor& real, std::span<const c10::IValue> values) {
+  const auto same = [&](const c10::IValue& value) { return value.isTensor() && value.toTensor().is_same(real); };
+  return static_cast<size_t>(std::count_if(values.begin(), values.end(), same));
 }
 
 // A tensor that Python knows is held by its Python object, which it holds in turn: whoever holds that one holds both.
-bool held_by_somebody(const at::Tensor& real, long known) {
+bool held_by_somebody(const at::Tensor& real, size_t known) {
   const auto& slot = *real.unsafeGetTensorImpl()->pyobj_slot();
   if (slot.load_pyobj() == nullptr) return real.use_count() > known;
   return real.use_count() > known + 1 || !slot.has_unique_reference();

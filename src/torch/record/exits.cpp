@@ -52,6 +52,7 @@ ScriptStep::Result result_of(const at::Tensor& result, std::span<const c10::IVal
   found.kind = ScriptStep::Result::Kind::tensor;
   found.value = wrapper->value();
   found.dtype = wrapper->inner().scalar_type();
+  found.inference = wrapper->inner().is_inference();
   return found;
 }
 

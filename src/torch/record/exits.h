@@ -31,9 +31,10 @@ struct ScriptStep {
   struct Result {
     enum class Kind : uint8_t { nothing, tensor, argument, integer, truth, real } kind = Kind::nothing;
     uint32_t argument = 0;
-    ValueId value;                    // tensor; real: the tensor without axes that was read
+    ValueId value{};                  // tensor; real: the tensor without axes that was read
     c10::ScalarType dtype = c10::ScalarType::Float;
-    Dim dim;                          // integer, truth
+    bool inference = false;           // its memory was made in inference mode
+    Dim dim{};                        // integer, truth
     double seen = 0;                  // real
   };
   struct Return {

@@ -2,7 +2,9 @@
 #include "torch/record/forward.h"
 
 #include <ATen/ops/as_strided.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
+#include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
@@ -17,6 +19,12 @@ namespace {
 [[noreturn]] void fail(const std::string& what) {
   throw UserError("escapement: the program was run a second time, behind what it had done already, and did something else: " + what +
                   "; what a function does must follow from its arguments");
+}
+
+// What compiled code made has the mode that the whole of it ran in.
+at::Tensor made_in(bool inference, const at::Tensor& real) {
+  if (real.is_inference() == inference) return real;
+  return at::empty({0}, real.options()).set_(real.storage(), real.storage_offset(), real.sizes(), real.strides());
 }
 
 std::string text_of(const std::optional<c10::OperatorName>& step) { return step ? step->name : "a value that it reads"; }
@@ -76,14 +84,14 @@ void Forward::rename(const ScriptStep& step, std::span<const c10::IValue> argume
     if (!wrapper || !wrapper->value()) continue;
     const Tape& tape = wrapper->tape();
     const bool same = tape.recording.trace.type(wrapper->value()).root == from_.before->type(value).root;
-    if (!same) wrapper->replace_inner(tensor(value, wrapper->inner().scalar_type()));
+    if (!same) wrapper->replace_inner(tensor(value, wrapper->inner().scalar_type(), wrapper->inner().is_inference()));
   }
 }
 
 c10::IValue Forward::result(const ScriptStep::Result& from, std::span<const c10::IValue> arguments) {
   using Kind = ScriptStep::Result::Kind;
   if (from.kind == Kind::argument) return concrete(arguments[from.argument]);
-  if (from.kind == Kind::tensor) return tensor(from.value, from.dtype);
+  if (from.kind == Kind::tensor) return tensor(from.value, from.dtype, from.inference);
   return at::Tensor();
 }
 
@@ -99,23 +107,25 @@ c10::Scalar Forward::take_read() {
   return from_.live[static_cast<size_t>(found - from_.at.live.begin())].item();
 }
 
-at::Tensor Forward::tensor(ValueId value, c10::ScalarType dtype) {
+at::Tensor Forward::tensor(ValueId value, c10::ScalarType dtype, bool inference) {
   const TensorType& type = from_.before->type(value);
-  const at::Tensor memory = root(type.root, dtype);
+  const at::Tensor memory = root(type.root, dtype, inference);
   if (type.root == value && (*from_.before)[value].definition) return memory;
   const int64_t offset = from_.before->dims.evaluate(type.offset, from_.symbols);
   return at::as_strided(memory, values(type.sizes), values(type.strides), memory.storage_offset() + offset);
 }
 
-at::Tensor Forward::root(ValueId value, c10::ScalarType dtype) {
+at::Tensor Forward::root(ValueId value, c10::ScalarType dtype, bool inference) {
   const auto input = std::find_if(from_.before->inputs.begin(), from_.before->inputs.end(), [&](const Input& i) { return i.value == value; });
   if (input != from_.before->inputs.end()) return from_.inputs[static_cast<size_t>(input - from_.before->inputs.begin())];
+  at::Tensor& known = roots_[value.index];
+  if (known.defined()) return known;
+  const c10::InferenceMode mode(inference);
   const auto live = std::find(from_.at.live.begin(), from_.at.live.end(), value);
-  if (live != from_.at.live.end()) return from_.live[static_cast<size_t>(live - from_.at.live.begin())];
-  at::Tensor& dead = roots_[value.index];
   const TensorType& type = from_.before->type(value);
-  if (!dead.defined()) dead = at::empty_strided(values(type.sizes), values(type.strides), dtype);
-  return dead;
+  if (live == from_.at.live.end()) known = at::empty_strided(values(type.sizes), values(type.strides), dtype);
+  else known = made_in(inference, from_.live[static_cast<size_t>(live - from_.at.live.begin())]);
+  return known;
 }
 
 std::vector<int64_t> Forward::values(const std::vector<Dim>& dims) const {

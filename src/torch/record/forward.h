@@ -42,8 +42,8 @@ class Forward {
  private:
   const ScriptStep& step(const std::optional<c10::OperatorName>& name);
   c10::IValue result(const ScriptStep::Result& from, std::span<const c10::IValue> arguments);
-  at::Tensor tensor(ValueId value, c10::ScalarType dtype);
-  at::Tensor root(ValueId value, c10::ScalarType dtype);
+  at::Tensor tensor(ValueId value, c10::ScalarType dtype, bool inference);
+  at::Tensor root(ValueId value, c10::ScalarType dtype, bool inference);
   std::vector<int64_t> values(const std::vector<Dim>& dims) const;
   void hand_over(const ScriptStep& step, torch::jit::Stack& stack, size_t arguments);
   bool is_view(const ScriptStep& step) const;

@@ -481,16 +481,22 @@ bool lower_chunk(OpCall& call) {
 
 namespace {
 
+// From the start of the memory to behind the last element; 0 without elements.
+Dim elements_spanned(DimTable& dims, Dim start, std::span<const Dim> sizes, std::span<const Dim> strides) {
+  const Dim one = dims.constant(1);
+  Dim end = dims.add(start, one);
+  for (size_t d = 0; d < sizes.size(); ++d) end = dims.add(end, dims.mul(dims.sub(sizes[d], one), strides[d]));
+  return dims.mul(dims.min(one, dims.product(sizes)), end);
+}
+
 // That the elements, if there are any, lie in the root's memory, which eager asks of the storage. Of an argument's nothing is known but its
 // address.
 bool as_strided_fits(OpCall& call, ValueId root, Dim start, std::span<const Dim> sizes, std::span<const Dim> strides) {
   DimTable& dims = call.table();
   if (!call.tape.trace()[root].definition || sizes.size() != strides.size()) return false;
-  const Dim one = dims.constant(1);
-  Dim end = dims.add(start, one);
-  for (size_t d = 0; d < sizes.size(); ++d) end = dims.add(end, dims.mul(dims.sub(sizes[d], one), strides[d]));
-  const Dim needed = dims.mul(dims.min(one, dims.product(sizes)), end);
-  const Dim extent = dims.product(call.type(root).sizes);
+  const Dim needed = elements_spanned(dims, start, sizes, strides);
+  const TensorType& type = call.type(root);   // a call's result may have elements that share their memory
+  const Dim extent = elements_spanned(dims, dims.constant(0), type.sizes, type.strides);
   if (*dims.hint(needed) > *dims.hint(extent)) return false;
   call.tape.guard_relation(Guard::Kind::less_equal, needed, extent, true, "as_strided within the memory");
   return true;

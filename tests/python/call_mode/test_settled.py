@@ -85,6 +85,7 @@ def test_every_call_is_eagers_and_counted(name):
         assert torch.equal(ours, theirs) and ours.shape == theirs.shape
     assert reason in jitted.info()["eager"]
     assert jitted.info()["eager"][reason] >= calls - 50   # straight to replay mode, without asking a region
+    assert reason == "gradient" or "replay mode: " in str(escapement.explain(jitted)(made(0)))
     recorded = escapement.stats()["recordings"]
     for call in range(20):
         jitted(made(call))

@@ -137,6 +137,17 @@ def modes_inside(x):
         return y + x if x.sum() > 0 else (x * 2, y.cos())
 
 
+def data_of_inference(x):
+    with torch.inference_mode():
+        y = x * 2
+        z = y + 1
+    x.add_(1)
+    y.data.mul_(3)
+    parts = len(z.nonzero())
+    top = z.detach()
+    return (y.is_inference(), top.is_inference(), y.data + parts) if x.sum() > 0 else (top.cos(), z.is_inference())
+
+
 def complex_values(x):
     z = torch.complex(x, x + 1)
     x.mul_(2)
@@ -252,7 +263,7 @@ def stats():
 PROGRAMS = [write_then_branch, two_branches, random_before, views_are_held, renamed_values, numbers_go_on, part_by_count, assertion, a_few_steps,
             structure_by_side, born_sizes, list_of_parts, nothing_but_effects, in_both, noise_by_layers, modes_inside, half_values, integers,
             permuted, written_through_views, reads_between, attention, sorted_and_unique, several_results, lists_in_place, dead_values,
-            refused_behind, literals_on_one_side]
+            refused_behind, literals_on_one_side, data_of_inference]
 
 
 def same(a, b):
