@@ -20,7 +20,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   net::awaitable<void> refuse();  // there are too many: one answer without having read anything
   void drain();                   // closes it where it is idle; else its next answer is its last
   void cut();
-  bool idle() const { return idle_; }  // nothing has come of a request, or of the next one
+  bool idle() const { return idle_ && socket_.is_open(); }  // nothing has come of a request, or of the next one
   Clock::time_point idle_since() const { return idle_since_; }
 
  private:

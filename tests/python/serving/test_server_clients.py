@@ -235,7 +235,7 @@ def test_connections_beyond_the_limit_are_told_so(tagger):
 def test_silent_clients_shut_nobody_out(tagger):
     with Server(tagger[1], "--connections", "8") as server:
         server.wait_until_ready()
-        silent = [connect(port) for port in (server.port, server.control_port) for _ in range(200)]
+        silent = [connect(port) for port in (server.port, server.control_port) for _ in range(400)]
         assert server.healthy()
         assert server.terminate()[0] == 0
         assert {read_all(connection) for connection in silent} == {b""}
