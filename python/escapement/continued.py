@@ -1,7 +1,7 @@
 """escapement.compile of a function whose graph breaks at a tensor's value: it goes on in replay mode.
 
 Dynamo splits such a function into pieces, each with guards of its own, and nothing is fused across the split. In replay mode the function
-itself runs at every call and its operators are deferred, so nothing at all is assumed of its Python code, and that is always sound. Replay
+itself runs at every call and its operators are deferred, so nothing is assumed of its Python code (docs/jit.md says what it may not ask). Replay
 mode builds no tape: calls that want gradients stay with Dynamo's pieces.
 """
 

@@ -2,8 +2,7 @@
 
 Call mode. A call is flattened (tree.py); everything that eager's behaviour depends on and that is no tensor, integer or
 float is the key; each key has one Region of the core (jit_entry.py). Tensor sizes and integers are symbols in it, so a key
-serves all of them. What a call cannot have compiled runs `fn` itself, counted under a reason of REASONS, in replay mode where that is no
-slower than eager; only call mode's contract (Python state is read when recording, not at every call) is unguarded, and `check=` tests it.
+serves all of them. What a call cannot have compiled runs `fn` itself, counted under a reason of REASONS; only call mode's contract (Python state is read when recording, not at every call) is unguarded, and `check=` tests it.
 
 The quick way, for arguments that all are tensors or integers, is the core's Entrance: calls that an existing version serves do not
 reach Python at all. What it may serve is written in rows, which change with the table that they stand in. All other calls, and every
@@ -46,11 +45,9 @@ REASONS = {
     "disabled": "compilation is switched off",
 }
 # The function itself runs at every call, its operators are deferred: nothing is assumed of what stood in the way.
-REPLAYED = {"unsupported_argument", "unsupported_result", "too_many_values", "too_many_keys", "recording_raised", "state_changed", "replaced",
-            "graph_break"}
-# Reasons of the core that last: a region that gives nothing else is asked no more.
-LASTING = {"storage_access", "made_unseen", "data_dependent_guard", "too_many_exits", "too_many_recordings", "recorder_refused", "budget_used",
-           "state_changed", "unsupported_tensor", "argument_reshaped", "gradient"}
+REPLAYED = {"state_changed", "graph_break"}
+# Reasons for which regions go on in replay mode, too: where they give nothing else, they are asked no more.
+LASTING = {"made_unseen", "data_dependent_guard", "too_many_exits", "too_many_recordings", "budget_used", "state_changed"}
 SETTLED = 32      # calls in a row that no version served, before a function is not recorded any more
 FAILURES = {Bypass: "unsupported_result", NeedsTape: "gradient"}
 MAX_KEYS = 64     # kinds of calls: structures, constants among the arguments, ambient state
@@ -199,7 +196,7 @@ class Jitted:
         try:
             return self._compiled(self._current_table(), args, kwargs)
         except Unsupported as error:
-            return self._eager("unsupported_argument", args, kwargs, error, self._table)
+            return self._eager("unsupported_argument", args, kwargs, error)
         except CoreMissing as error:
             return self._eager("no_core", args, kwargs, error)
 

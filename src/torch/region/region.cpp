@@ -218,11 +218,10 @@ Region::Answer Region::missed(const Values& arguments, Values& outputs, const Ve
 }
 
 // Where the host's own memory is read at each call, replay mode reads it in time; what it changes of torch's state, it changes; what it looks at,
-// it looks at; and what cannot be recorded runs at once.
+// it looks at. What a replayed program may not be asked (docs/jit.md) ends no recording for these reasons, so all others run eagerly.
 bool Region::goes_on(Reason why) const {
-  constexpr Reason kReplayable[] = {Reason::too_many_recordings, Reason::budget_used,    Reason::made_unseen,      Reason::state_changed,
-                                    Reason::data_dependent_guard, Reason::too_many_exits, Reason::storage_access,   Reason::recorder_refused,
-                                    Reason::unsupported_tensor,   Reason::argument_reshaped};
+  constexpr Reason kReplayable[] = {Reason::too_many_recordings, Reason::budget_used,          Reason::made_unseen,
+                                    Reason::state_changed,       Reason::data_dependent_guard, Reason::too_many_exits};
   return recordings_of_a_form_ && std::find(std::begin(kReplayable), std::end(kReplayable), why) != std::end(kReplayable);
 }
 
