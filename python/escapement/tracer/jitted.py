@@ -116,7 +116,7 @@ class Table:
             self._settle(reason)
 
     def _settle(self, reason):
-        regions = [entry.region.info() for family in self.families.values() for entry in family.entries.values()]
+        regions = [entry.region.info() for family in [*self.families.values()] for entry in [*family.entries.values()]]   # others may add
         before, self._hits = self._hits, sum(version["hits"] for region in regions for version in region["versions"])
         if self._hits != before:
             return   # the quick way serves other calls of this function
