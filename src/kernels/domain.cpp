@@ -138,7 +138,8 @@ class Join {
     const AxisList extra = without(b.all, a.all);
     if (!extra.empty()) {
       const bool disjoint = without(b.all, a.reduced).size() == b.all.size();
-      if (!disjoint || !same_set(without(b.all, extra), a.parallel) || !pair_up(a.reduced, extra)) return refuse(Reason::apart_domain);
+      const AxisList reduced = without(a.all, a.parallel);   // as `extra`: in no order but that of the dims
+      if (!disjoint || !same_set(without(b.all, extra), a.parallel) || !pair_up(reduced, extra)) return refuse(Reason::apart_domain);
     } else if (same_set(b.all, a.parallel)) {
       return true;
     } else if (!same_set(b.all, a.all)) {

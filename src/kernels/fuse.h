@@ -15,7 +15,7 @@ namespace escapement {
 
 struct Group {
   CheckedVector<Dim> extents;     // of the axes
-  std::vector<Axis> reduced;      // in canonical order (row-major over the reduced dims)
+  std::vector<Axis> reduced;      // in canonical order: row-major over the reduced dims, in the order of the attribute
   std::vector<uint32_t> members;  // nodes, ascending
   bool alive = true;              // false: joined to another, or nothing of it is stored
   bool is_call = false;

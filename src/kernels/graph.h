@@ -73,6 +73,7 @@ struct FuseGraph {
 FuseGraph make_graph(Trace& trace);
 
 bool is_reduced_dim(const Attrs& attrs, size_t d);  // of a reduce instruction; no axes means all
+std::vector<size_t> reduced_dims(const Attrs& attrs, size_t rank);   // in the order in which they are walked
 
 // --- maps between dims (each AxisMap is over the same axes)
 AxisMap result_map(const FuseGraph& graph, const GraphNode& node);  // dims of the node's result, from node.iter

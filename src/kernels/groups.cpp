@@ -67,7 +67,11 @@ class Grouper {
       ESCAPEMENT_CHECK(axis < AxisList::kMax, "a tensor of so many dims is not fused");
       node.iter[d].push_back(axis);
       group.extents.push_back(node.shape[d]);
-      if (node.role == Role::reduce && is_reduced_dim(graph_.instr(node).attrs, d)) group.reduced.push_back(axis);
+    }
+    if (node.role == Role::reduce) {
+      for (const size_t d : reduced_dims(graph_.instr(node).attrs, node.shape.size())) {
+        for (const Axis axis : node.iter[d]) group.reduced.push_back(axis);
+      }
     }
     if (node.role == Role::reduce && group.reduced.empty()) {  // over dims of size 1: still a reduction, of one element
       group.reduced.push_back(static_cast<Axis>(group.extents.size()));

@@ -134,6 +134,15 @@ Place pad_place(FuseGraph& graph, const GraphNode& node, Place place) {
 
 }  // namespace
 
+std::vector<size_t> reduced_dims(const Attrs& attrs, size_t rank) {
+  std::vector<size_t> dims;
+  for (const int32_t axis : attrs.axes) {
+    if (static_cast<size_t>(axis) < rank) dims.push_back(static_cast<size_t>(axis));   // a scalar has axis 0, too
+  }
+  for (size_t d = 0; attrs.axes.empty() && d < rank; ++d) dims.push_back(d);
+  return dims;
+}
+
 bool is_reduced_dim(const Attrs& attrs, size_t d) {
   return attrs.axes.empty() || std::find(attrs.axes.begin(), attrs.axes.end(), static_cast<int32_t>(d)) != attrs.axes.end();
 }

@@ -33,7 +33,7 @@ struct CallArg {
 };
 
 struct Attrs {
-  std::vector<int32_t> axes;       // non-negative, in the op's own order (reductions: ascending)
+  std::vector<int32_t> axes;       // non-negative, in the op's own order (reductions: as they are walked, outermost first)
   int32_t axis = -1;               // the one axis of softmax, cat, select, slice, gather, cumsum ...
   bool keepdim = false;
   std::vector<Dim> sizes;          // reshape, expand, full, arange(length); pad: before/after pairs, last axis first

@@ -108,6 +108,19 @@ ValueId Builder::constant(TensorType type, std::string name) { return input(std:
 
 // --- ops
 
+namespace {
+
+// Reduced axes as they lie in memory, outermost first; ascending if that is not known. An index counts the elements as they are numbered.
+void order_as_in_memory(DimTable& dims, const TensorType& type, std::vector<int32_t>& axes) {
+  if (axes.size() < 2) return;
+  const auto order = dense_order(dims, type.sizes, type.strides);
+  if (!order) return;
+  const auto place = [&](int32_t axis) { return std::find(order->begin(), order->end(), axis); };
+  std::sort(axes.begin(), axes.end(), [&](int32_t x, int32_t y) { return place(x) < place(y); });
+}
+
+}  // namespace
+
 std::vector<const TensorType*> Builder::types(std::span<const ValueId> operands) const {
   std::vector<const TensorType*> result;
   for (ValueId operand : operands) {
@@ -149,6 +162,7 @@ ValueId Builder::reduce(Op op, ValueId a, std::vector<int32_t> axes, bool keepdi
   std::sort(axes.begin(), axes.end());
   if (axes.empty())
     for (int32_t axis = 0; axis < trace_.type(a).rank(); ++axis) axes.push_back(axis);
+  if (op != Op::argmax && op != Op::argmin) order_as_in_memory(dims(), trace_.type(a), axes);
   attrs.axes = std::move(axes);
   attrs.keepdim = keepdim;
   return emit(op, std::span(&a, 1), std::move(attrs), {});

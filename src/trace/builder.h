@@ -40,7 +40,7 @@ class Builder {
   // falls back to contiguous).
   std::vector<Dim> result_strides(std::span<const ValueId> operands, std::span<const Dim> sizes);
   ValueId cast(ValueId a, DType to);                                // identity if equal
-  ValueId reduce(Op op, ValueId a, std::vector<int32_t> axes, bool keepdim, Attrs attrs = {});  // axes empty = all
+  ValueId reduce(Op op, ValueId a, std::vector<int32_t> axes, bool keepdim, Attrs attrs = {});  // axes empty = all, in any order
   ValueId view(Op op, ValueId a, Attrs attrs);                    // any row of kind view; see ops.def for attrs per row
   ValueId create(Op op, Attrs attrs);
   ValueId index(Op op, std::span<const ValueId> operands, Attrs attrs);

@@ -79,7 +79,7 @@ void pointwise(const Job& job) {
 
 namespace {
 
-// The operand seen as [kept axes..., reduced axes...], both in their own order.
+// The operand seen as [kept axes..., reduced axes...], those in the order of the attribute.
 struct Rows {
   HostTensor kept, reduced;
 };
@@ -88,10 +88,16 @@ Rows split_axes(const HostTensor& a, std::span<const int32_t> axes) {
   for (HostTensor* part : {&rows.kept, &rows.reduced}) part->sizes.clear(), part->strides.clear();
   rows.reduced.offset = 0;
   for (size_t axis = 0; axis < a.sizes.size(); ++axis) {
-    const bool is_reduced = axes.empty() || std::find(axes.begin(), axes.end(), static_cast<int32_t>(axis)) != axes.end();
-    HostTensor& part = is_reduced ? rows.reduced : rows.kept;
+    const bool is_reduced = std::find(axes.begin(), axes.end(), static_cast<int32_t>(axis)) != axes.end();
+    if (is_reduced) continue;
+    HostTensor& part = axes.empty() ? rows.reduced : rows.kept;
     part.sizes.push_back(a.sizes[axis]);
     part.strides.push_back(a.strides[axis]);
+  }
+  for (const int32_t axis : axes) {
+    if (a.sizes.empty()) break;   // a scalar has axis 0, too
+    rows.reduced.sizes.push_back(a.sizes[static_cast<size_t>(axis)]);
+    rows.reduced.strides.push_back(a.strides[static_cast<size_t>(axis)]);
   }
   return rows;
 }

@@ -1,7 +1,8 @@
 // The canonical order of reductions. The reference evaluator and the loop interpreter run these templates; generated code does the
 // same steps in the same order, so that a sum has the same bits however it is vectorised, split among threads or batched.
 //
-// The n elements of a row (row-major over the reduced axes) fall into segments of kReduceSegment. In a segment, element i belongs
+// The n elements of a row (row-major over the reduced axes in the order of attrs.axes: a trace that is recorded walks them as they lie in
+// memory) fall into segments of kReduceSegment. In a segment, element i belongs
 // to lane i % kReduceLanes; each lane starts at the identity and takes its elements in order: lane = op(lane, x). The lanes are
 // combined by halves: for step 16, 8, 4, 2, 1: lane[j] = op(lane[j], lane[j + step]) for j < step. The segments are combined from
 // left to right, starting from the identity; for floating-point sums each addition's rounding error is found (Knuth's TwoSum) and

@@ -66,13 +66,33 @@ TEST(RunGeometry, AnEmptyReductionIsOneEmptyAxis) {
   EXPECT_TRUE(is_fast(nest, g));
 }
 
-TEST(RunGeometry, TheVectorAxisOfAColumnNestStaysAlone) {
+LoopNest column_nest() {
   LoopNest nest = map_nest(3, 1);
   nest.schedule = Schedule::column;
   nest.axes[1].reduced = true;
-  Geometry g{{6, 1, 5}, {20, 0, 4, 0, 20, 0, 4, 0}};
-  merge_axes(nest, g);
-  EXPECT_EQ(g.extents, (Numbers{6, 1, 5}));
+  return nest;
+}
+
+TEST(RunGeometry, AParallelAxisMergesIntoTheVectorAxisOfAColumnNest) {
+  Geometry g{{6, 7, 5}, {20, 120, 4, 0, 20, 0, 4, 0}};
+  merge_axes(column_nest(), g);
+  EXPECT_EQ(g.extents, (Numbers{1, 7, 30}));
+  EXPECT_EQ(g.strides, (Numbers{0, 120, 4, 0, 0, 0, 4, 0}));
+}
+
+TEST(RunGeometry, AParallelAxisOutsideTheReducedOnesStaysApart) {
+  Geometry g{{6, 7, 5}, {140, 20, 4, 0, 20, 0, 4, 0}};
+  merge_axes(column_nest(), g);
+  EXPECT_EQ(g.extents, (Numbers{6, 7, 5}));
+}
+
+TEST(RunGeometry, AVectorAxisOfOneElementTakesOverWhatItCanStepThrough) {
+  Geometry adjacent{{6, 7, 1}, {4, 24, 0, 0, 4, 0, 0, 0}}, apart{{6, 7, 1}, {8, 48, 0, 0, 4, 0, 0, 0}};
+  merge_axes(column_nest(), adjacent);
+  EXPECT_EQ(adjacent.extents, (Numbers{1, 7, 6}));
+  merge_axes(column_nest(), apart);
+  EXPECT_EQ(apart.extents, (Numbers{6, 7, 1}));
+  EXPECT_TRUE(is_fast(column_nest(), apart));
 }
 
 TEST(RunGeometry, AxesFollowTheStridesOfTheOutput) {

@@ -2,8 +2,14 @@
 // walked from outside to inside. The 32 accumulators of the canonical order are vectors on the stack (a few KiB: L1). A
 // chunk is two registers wide, so that a row of the operand is read a cache line at a time; four if the bodies are small, as
 // each step of the walk has its price.
+//
+// A small body that only reduces takes its elements in another order: those of a few accumulators, which stay in registers, from the first to
+// the last of a segment, then those of the next few. Accumulators that are G apart are taken together (G of them, 32 / G at a time), since
+// these are what the tree combines first: it is done in registers but for the last steps.
 #include <algorithm>
+#include <bit>
 #include <cstdint>
+#include <functional>
 
 #include "jit/llvm/reducer.h"
 
@@ -12,6 +18,7 @@ namespace escapement {
 namespace {
 
 constexpr unsigned kSmallBelow = 12;  // nodes of a body
+constexpr unsigned kInRegistersBelow = 3;
 
 struct ColumnEmitter {
   KernelEmitter& kernel;
@@ -22,6 +29,8 @@ struct ColumnEmitter {
   std::vector<Value*> strides{};          // general: per param, along the vector axis
   std::vector<Value*> row_values{};
   std::vector<AccumulatorArray> arrays{};
+  std::vector<Value*> steps{};            // per param: bytes from element to element, if there is one reduced axis; else ...
+  std::vector<Value*> lists{};            // ... per param that is read in registers: where the elements of a segment lie
 
   unsigned chunk_lanes() const;
   unsigned vector_axis() const { return kernel.axes() - 1; }
@@ -35,6 +44,12 @@ struct ColumnEmitter {
   void emit_plain_stage(const Stage& stage, const Chunk& chunk);
   void emit_reducing_stage(const Stage& stage, const Chunk& chunk);
   void emit_segment(StageBody& body, std::vector<Reducer>& reducers, const Chunk& chunk, Value* begin, Value* end);
+  bool stays_in_registers(const StageBody& body) const;
+  unsigned taken_together(const Chunk& chunk) const;
+  void prepare_places(const Stage& stage);
+  void list_places(Value* begin, Value* end);
+  Point point_of(Value* element, Value* segment_begin);
+  void emit_segment_in_registers(StageBody& body, Reducer& reducer, AccumulatorArray& array, const Chunk& chunk, Value* begin, Value* end);
   Value* first_step(Value* elements);
   void clear(Reducer& reducer, AccumulatorArray& array, Value* count);
   void emit_tree(Reducer& reducer, AccumulatorArray& array, Value* step);
@@ -142,8 +157,12 @@ void ColumnEmitter::emit_reducing_stage(const Stage& stage, const Chunk& chunk) 
     arrays.emplace_back(kernel, reducers.back(), kReduceLanes * lanes);
   }
   inside->start_at_zero();
+  const bool in_registers = stays_in_registers(body);
+  if (in_registers) prepare_places(stage);
   ir.loop("segment", ir.i64(0), length, kReduceSegment, [&](Value* begin) {
-    emit_segment(body, reducers, chunk, begin, ir.min(ir.b.CreateAdd(begin, ir.i64(kReduceSegment)), length));
+    Value* end = ir.min(ir.b.CreateAdd(begin, ir.i64(kReduceSegment)), length);
+    if (in_registers) emit_segment_in_registers(body, reducers[0], arrays[0], chunk, begin, end);
+    else emit_segment(body, reducers, chunk, begin, end);
     for (size_t r = 0; r < reducers.size(); ++r) {
       Partial part = reducers[r].in_row(arrays[r].load(ir.i64(0), lanes), begin);
       reducers[r].add(totals[r], part, lanes);
@@ -170,6 +189,83 @@ void ColumnEmitter::emit_segment(StageBody& body, std::vector<Reducer>& reducers
     inside->advance();
   });
   for (size_t r = 0; r < reducers.size(); ++r) emit_tree(reducers[r], arrays[r], step);
+}
+
+// --- in registers
+
+bool ColumnEmitter::stays_in_registers(const StageBody& body) const {
+  const Stage& stage = body.stage();
+  const auto asks = [&](const LoopInput& input) {   // of more than the place of an element
+    return input.kind == LoopInput::Kind::gather || (input.kind == LoopInput::Kind::index && kernel.nest.axes[input.number].reduced);
+  };
+  const auto walks = [](const Stage& other) { return other.kind == Stage::Kind::each_element; };
+  const bool alone = std::count_if(kernel.nest.stages.begin(), kernel.nest.stages.end(), walks) == 1;   // else others take most of the time
+  const Op op = stage.reductions[0].op;
+  return alone && kernel.variant != Variant::general && body.size() < kInRegistersBelow && stage.reductions.size() == 1 && stage.stores.empty() &&
+         op != Op::argmax && op != Op::argmin && std::none_of(stage.inputs.begin(), stage.inputs.end(), asks);
+}
+
+// As many accumulators as take half the registers; fewer in the tail, where the code costs more than it brings.
+unsigned ColumnEmitter::taken_together(const Chunk& chunk) const {
+  const unsigned registers = kernel.target.vector_bits >= 512 ? 16 : 8, each = std::max(lanes / vector_lanes(kernel.nest, kernel.target), 1u);
+  return std::clamp(std::bit_floor(registers / each), 2u, chunk.mask ? 4u : 8u);
+}
+
+void ColumnEmitter::prepare_places(const Stage& stage) {
+  const std::vector<unsigned> reduced = axes(true);
+  steps.assign(kernel.params(), nullptr);
+  lists.resize(kernel.params(), nullptr);
+  for (const LoopInput& input : stage.inputs) {
+    if (input.kind != LoopInput::Kind::load) continue;
+    if (reduced.size() == 1) steps[input.number] = kernel.stride(input.number, reduced[0]);
+    else if (!lists[input.number]) lists[input.number] = ir.array(ir.b.getInt64Ty(), kReduceSegment, "places");
+  }
+}
+
+void ColumnEmitter::list_places(Value* begin, Value* end) {
+  if (std::none_of(lists.begin(), lists.end(), [](Value* list) { return list != nullptr; })) return;
+  ir.loop("list", ir.i64(0), ir.b.CreateSub(end, begin), 1, [&](Value* i) {
+    for (unsigned p = 0; p < kernel.params(); ++p)
+      if (lists[p]) ir.b.CreateStore(inside->offset(p), ir.slot_i64(lists[p], i));
+    inside->advance();
+  });
+}
+
+Point ColumnEmitter::point_of(Value* element, Value* segment_begin) {
+  Point point = row_point();
+  for (unsigned p = 0; p < kernel.params(); ++p) {
+    if (!steps[p] && !lists[p]) continue;
+    Value* offset = steps[p] ? ir.b.CreateMul(element, steps[p]) : ir.load_i64(lists[p], ir.b.CreateSub(element, segment_begin));
+    point.params[p].base = ir.at(point.params[p].base, offset);
+  }
+  return point;
+}
+
+// Leaves the result in accumulator 0.
+void ColumnEmitter::emit_segment_in_registers(StageBody& body, Reducer& reducer, AccumulatorArray& array, const Chunk& chunk, Value* begin,
+                                              Value* end) {
+  const unsigned together = taken_together(chunk), apart = kReduceLanes / together;
+  list_places(begin, end);
+  std::vector<PartialVar> sums;
+  for (unsigned k = 0; k < together; ++k) sums.push_back(partial_var(ir, reducer.identity(lanes, ir.b.getInt32Ty())));
+  std::function<void(Value*, unsigned)> add = [&](Value* element, unsigned k) {   // to sum k, and on to the others while there are elements
+    body.enter(point_of(element, begin));
+    body.begin(chunk);
+    set(ir, sums[k], reducer.combine(get(ir, sums[k]), reducer.element_of_column(body, lanes, element), lanes));
+    if (k + 1 == together) return;
+    Value* next = ir.b.CreateAdd(element, ir.i64(apart));
+    ir.if_then(ir.b.CreateICmpSLT(next, end), [&] { add(next, k + 1); });
+  };
+  ir.loop("accumulator", ir.i64(0), ir.i64(apart), 1, [&](Value* first) {
+    for (PartialVar sum : sums) set(ir, sum, reducer.identity(lanes, ir.b.getInt32Ty()));
+    ir.loop("element", ir.b.CreateAdd(begin, first), end, kReduceLanes, [&](Value* element) { add(element, 0); });
+    std::vector<Partial> parts;
+    for (PartialVar sum : sums) parts.push_back(get(ir, sum));
+    for (size_t half = parts.size() / 2; half > 0; half /= 2)
+      for (size_t i = 0; i < half; ++i) parts[i] = reducer.combine(parts[i], parts[i + half], lanes);
+    array.store(ir.b.CreateMul(first, ir.i64(lanes)), lanes, parts[0]);
+  });
+  emit_tree(reducer, array, ir.i64(apart / 2));
 }
 
 // Where the tree starts: half the number of accumulators in use, rounded up to a power of two. Starting at 16 would combine

@@ -7,6 +7,8 @@
 namespace escapement {
 namespace {
 
+int64_t expected_stride(const LoopParam& param) { return param.inner == InnerStride::unit ? size_of(param.dtype) : 0; }
+
 class Axes {
  public:
   Axes(const LoopNest& nest, Geometry& geometry)
@@ -18,9 +20,21 @@ class Axes {
 
   bool may_merge(size_t outer, size_t inner) const {
     const LoopAxis &a = nest_.axes[outer], &b = nest_.axes[inner];
-    // The column nest's vector axis is alone: the axes outside it run around the reduced ones.
-    const bool alone = nest_.schedule == Schedule::column && inner + 1 == nest_.axes.size();
-    return a.reduced == b.reduced && !a.indexed && !b.indexed && !alone;
+    return a.reduced == b.reduced && !a.indexed && !b.indexed;
+  }
+
+  // The reduced axes of a column nest stand between its vector axis and the others, which may be one with it all the same.
+  bool stands_between(size_t outer, size_t inner) const {
+    return nest_.schedule == Schedule::column && inner + 1 == nest_.axes.size() && nest_.axes[outer].reduced;
+  }
+
+  // Whether `inner`, of one element, is as good for vectors with the elements of `outer`.
+  bool may_take_over(size_t outer, size_t inner) {
+    if (nest_.schedule != Schedule::column || inner + 1 != nest_.axes.size()) return true;
+    for (size_t p = 0; p < params(); ++p) {
+      if (stride(p, outer) != expected_stride(nest_.params[p])) return false;
+    }
+    return true;
   }
 
   bool consistent(size_t outer, size_t inner) {
@@ -50,8 +64,6 @@ class Axes {
   Geometry& geometry_;
   size_t columns_;
 };
-
-int64_t expected_stride(const LoopParam& param) { return param.inner == InnerStride::unit ? size_of(param.dtype) : 0; }
 
 // The axis that the vector runs along, or none.
 size_t vector_axis(const LoopNest& nest) { return nest.axes.empty() ? SIZE_MAX : nest.axes.size() - 1; }
@@ -104,9 +116,9 @@ void merge_axes(const LoopNest& nest, Geometry& geometry) {
   Axes axes(nest, geometry);
   for (size_t inner = nest.axes.size(); inner-- > 1;) {
     for (size_t outer = inner; outer-- > 0;) {
-      if (axes.extent(outer) == 1) continue;  // nothing to take over; look further out
+      if (axes.extent(outer) == 1 || axes.stands_between(outer, inner)) continue;  // nothing to take over; look further out
       if (!axes.may_merge(outer, inner)) break;
-      if (axes.extent(inner) != 1 && !axes.consistent(outer, inner)) break;
+      if (axes.extent(inner) != 1 ? !axes.consistent(outer, inner) : !axes.may_take_over(outer, inner)) break;
       axes.merge(outer, inner);
     }
   }

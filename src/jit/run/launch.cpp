@@ -156,6 +156,14 @@ void arrange(const LoopNest& nest, Geometry& geometry, Variant& variant) {
   }
 }
 
+// Copies of the operands where those make the kernel fast.
+void stage(const LaunchRecipe& recipe, std::span<const int64_t> table, Launch& launch) {
+  Geometry merged = launch.geometry;
+  load_geometry(recipe, table, launch.geometry);
+  plan_staging(recipe, launch);
+  if (!launch.staging) launch.geometry = std::move(merged);
+}
+
 KernelArgs arguments(Launch& launch, int64_t* failure) {
   return {launch.data.data(),    launch.geometry.extents.data(), launch.geometry.strides.data(),
           launch.scalars.data(), failure,                        launch.scratch.data()};
@@ -170,12 +178,16 @@ void call(const LaunchRecipe& recipe, Variant variant, KernelFunction function, 
   }
 }
 
+void call(const LaunchRecipe& recipe, const Launch& launch, const KernelArgs& args, int64_t ob, int64_t oe, int64_t ib, int64_t ie) {
+  if (launch.staging) run_staged(recipe, launch, launch.variant, args, ob, oe, ib, ie);
+  else call(recipe, launch.variant, launch.function, args, ob, oe, ib, ie);
+}
+
 // Chunk number to ranges: neighbours along the vector axis first, since they share rows.
-void run_grid(const LaunchRecipe& recipe, const Launch& launch, Variant variant, const KernelArgs& args, const ParallelHost& host) {
+void run_grid(const LaunchRecipe& recipe, const Launch& launch, const KernelArgs& args, const ParallelHost& host) {
   const auto chunk = [&](int64_t number) {
     const int64_t ob = number / launch.inner_chunks * launch.outer_step, ib = number % launch.inner_chunks * launch.inner_step;
-    call(recipe, variant, launch.function, args, ob, std::min(ob + launch.outer_step, launch.outer), ib,
-         std::min(ib + launch.inner_step, launch.inner));
+    call(recipe, launch, args, ob, std::min(ob + launch.outer_step, launch.outer), ib, std::min(ib + launch.inner_step, launch.inner));
   };
   run_chunks(host, launch.threads, launch.outer_chunks * launch.inner_chunks, chunk);
 }
@@ -227,6 +239,7 @@ LaunchRecipe make_recipe(const KernelStep& step, KernelCode& code, ShapeProgram&
   recipe.cost_per_element = cost_of(nest);
   recipe.reads_positions = has_gather(nest);
   recipe.may_block = writes_alone(recipe.operands, nest.params);
+  recipe.uses = uses_of(nest);
   return recipe;
 }
 
@@ -262,6 +275,8 @@ void prepare(const LaunchRecipe& recipe, std::span<const int64_t> table, int thr
     launch.scalars[i] = scalar.slot == LaunchRecipe::kNoSlot ? scalar.bits : to_bits(table[scalar.slot], scalar.type);
   }
   arrange(nest, launch.geometry, launch.variant);
+  launch.staging = Staging();
+  if (launch.variant == Variant::general) stage(recipe, table, launch);
   const Extent points = count_points(nest, launch.geometry);
   launch.outer = points.parallel;
   launch.inner = nest.schedule == Schedule::row ? 1 : points.vector;
@@ -271,10 +286,10 @@ void prepare(const LaunchRecipe& recipe, std::span<const int64_t> table, int thr
   const int64_t elements = points.parallel * points.reduced * points.vector;  // checked where the sizes were multiplied
   int64_t cost = 0;
   if (__builtin_mul_overflow(elements, recipe.cost_per_element, &cost)) cost = INT64_MAX;
-  plan_block(recipe, points.reduced, launch);
+  if (launch.staging.pieces != Staging::Pieces::segments) plan_block(recipe, points.reduced, launch);
   plan_tile(recipe, launch);
   cut(nest, cost, threads, launch);
-  if (launch.threads > 1) plan_split(recipe, points.reduced, launch);
+  if (launch.threads > 1 || launch.staging.pieces == Staging::Pieces::segments) plan_split(recipe, points.reduced, launch);
   if (launch.segments == 0) launch.function = recipe.code->function(launch.variant);
   launch.uses = 0;
   launch.tunable = worth_tuning(recipe, launch, points.reduced);
@@ -301,9 +316,9 @@ int64_t run(const LaunchRecipe& recipe, Launch& launch, std::span<void* const> b
   if (launch.segments > 0) {
     run_split(recipe, launch, args, host);
   } else if (launch.outer_chunks * launch.inner_chunks == 1) {
-    call(recipe, launch.variant, launch.function, args, 0, launch.outer, 0, launch.inner);
+    call(recipe, launch, args, 0, launch.outer, 0, launch.inner);
   } else {
-    run_grid(recipe, launch, launch.variant, args, host);
+    run_grid(recipe, launch, args, host);
   }
   return failure;
 }

@@ -1,6 +1,6 @@
 // Launch: one kernel step made ready for one set of shapes. Prepared when a shape changes, then only pointers change per call.
 //
-// What is decided here, and nowhere else: which axes merge, which variant runs, how the work is cut. All of it is a function of
+// What is decided here, and nowhere else: which axes merge, which variant runs, what is copied for it, how the work is cut. All of it is a function of
 // the sizes and strides of this call; none of it changes a bit of the results.
 #pragma once
 
@@ -11,6 +11,7 @@
 #include "jit/run/kernel_code.h"
 #include "jit/run/parallel.h"
 #include "jit/run/shape_program.h"
+#include "jit/run/staging.h"
 #include "kernels/plan.h"
 
 namespace escapement {
@@ -35,6 +36,7 @@ struct LaunchRecipe {
   std::vector<Slot> strides;       // [operand * axes + axis], elements
   std::vector<Operand> operands;
   std::vector<Scalar> scalars;
+  std::vector<OperandUse> uses;      // per operand
   int64_t cost_per_element = 1;    // bytes moved and arithmetic, in bytes' worth of time
   bool reads_positions = false;    // a gather can fail
   bool may_block = false;          // no buffer is written through one operand and used through another
@@ -64,7 +66,8 @@ struct Launch {
   bool empty = false;              // nothing to write
   bool tunable = false;            // code for exactly these sizes would be faster, and there is none yet
   uint32_t uses = 0;               // since it was prepared
-  Geometry geometry;
+  Geometry geometry;               // as the kernel sees it
+  Staging staging;                 // what is copied for it
   std::vector<int64_t> offsets;    // bytes, per operand
   std::vector<uint64_t> scalars;
   std::vector<void*> data;         // set per call

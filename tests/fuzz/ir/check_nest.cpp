@@ -249,6 +249,7 @@ class NestCheck {
     if (!arrange(arranged)) {
       check(Variant::general, arranged, code(Variant::general), "general, merged");
       if (has_tile(nest) && is_tile(nest, arranged)) check(Variant::tile, arranged, code(Variant::tile), "tile");
+      check_staged(layout, contents, expected, side);
       return;
     }
     check(Variant::fast, arranged, code(Variant::fast), "fast");
@@ -308,6 +309,50 @@ class NestCheck {
     code(Variant::finish)(&args, 0, r.outer, 0, segments);
     compare(expected, got, "split", layout);
   }
+
+  // Operands copied into place, in pieces of any size.
+  void check_staged(const Layout& layout, const Contents& contents, const Memory& expected, GuardedMemory::Side side) {
+    escapement::Launch staged;
+    staged.geometry = layout.geometry;
+    const int64_t small = random_.pick<int64_t>({1, 300, 5000, 100000});
+    FuzzedKernel kernel(*this);
+    LaunchRecipe recipe;
+    recipe.code = &kernel;
+    recipe.may_block = true;
+    recipe.uses = uses_of(nest);
+    plan_staging(recipe, staged, {small, random_.one_in(4) ? small : 1 << 20, small, random_.one_in(2) ? 0 : 100000});
+    if (!staged.staging) return;
+    Memory got = make_memory(contents, layout, side);
+    staged.data = got.data;
+    const Ranges r = ranges(staged.geometry);
+    const int64_t segments = staged.staging.pieces == Staging::Pieces::segments ? (r.reduced + kReduceSegment - 1) / kReduceSegment : 0;
+    std::vector<uint64_t> scratch(static_cast<size_t>(r.outer * segments) * nest.stages[0].reductions.size() * 2, 77);
+    const KernelArgs args = got.args(staged.geometry, layout, scratch.data());
+    if (segments > 0) {
+      staged.function = code(Variant::partial);
+      for (int64_t row = r.outer; row-- > 0;) run_staged(recipe, staged, Variant::partial, args, row, row + 1, 0, segments);
+      code(Variant::finish)(&args, 0, r.outer, 0, segments);
+    } else {
+      staged.function = code(Variant::fast);
+      const int64_t outer = random_.between(0, r.outer), inner = nest.schedule == Schedule::row ? 0 : random_.between(0, r.inner);
+      for (const auto& [ob, oe] : {std::pair{outer, r.outer}, std::pair{int64_t{0}, outer}})
+        for (const auto& [ib, ie] : {std::pair{inner, r.inner}, std::pair{int64_t{0}, inner}})
+          if (ob < oe && ib < ie) run_staged(recipe, staged, Variant::fast, args, ob, oe, ib, ie);
+    }
+    compare(expected, got, "staged", layout);
+  }
+
+  class FuzzedKernel final : public KernelCode {
+   public:
+    explicit FuzzedKernel(NestCheck& check) : check_(check) {}
+    const LoopNest& nest() const override { return check_.nest; }
+    bool has(Variant variant) const override { return variant == Variant::fast || can_split(check_.nest); }
+    KernelFunction function(Variant variant) override { return check_.code(variant); }
+    void run(Variant, const KernelArgs&, int64_t, int64_t, int64_t, int64_t) override {}
+
+   private:
+    NestCheck& check_;
+  };
 
   static constexpr int64_t kStored = 9;         // positions of a gathered parameter
   static constexpr int64_t kMostPoints = 5000;
