@@ -27,6 +27,14 @@ def shared(values):
     return [(storages.index(storage), tensor.storage_offset()) for storage, tensor in zip(storages, tensors(values))]
 
 
+def as_addressed(value):
+    """Strides of axes of size 1 address nothing and are not promised (docs/jit.md)."""
+    def plain(x):
+        return x.as_strided(x.shape, [stride if size != 1 else 0 for size, stride in zip(x.shape, x.stride())]) if isinstance(x, torch.Tensor) else x
+
+    return torch.utils._pytree.tree_map(plain, value)
+
+
 def run(function, seed, rows):
     """Everything that a call leaves."""
     x = inputs(seed, rows)
@@ -40,7 +48,7 @@ def run(function, seed, rows):
 
 def compare(program, jitted, seed, rows):
     expected, found = run(program, seed, rows), run(jitted, seed, rows)
-    same(found[:2], expected[:2])
+    same(as_addressed(found[:2]), as_addressed(expected[:2]))
     assert shared(found[:2]) == shared(expected[:2]), "memory is shared otherwise"
     assert torch.equal(found[2], expected[2]), "the generator differs"
 
