@@ -2,7 +2,7 @@
 
 Dynamo splits such a function into pieces, each with guards of its own, and nothing is fused across the split. In replay mode the function
 itself runs at every call and its operators are deferred, so nothing is assumed of its Python code (docs/jit.md says what it may not ask). Replay
-mode builds no tape: calls that want gradients stay with Dynamo's pieces.
+mode defers no operator that a tape is built for, so calls that are seen to want gradients stay with Dynamo's pieces, which are compiled.
 """
 
 import re
@@ -37,19 +37,9 @@ class Continued:
         """Another thread's break is as good a reason: replay mode assumes nothing."""
         for found in breaks:
             if AT_A_VALUE.search(str(found.reason)):
-                self._replayed = Named(self._fn, self._options)
+                self._replayed = Replayed(self._fn, self._options)
                 LEDGER.note_eager(self._replayed, "graph_break", f"{first_line(found.reason)}{place_of(found.user_stack)}")
                 return
-
-
-class Named(Replayed):
-    """With a place in the report."""
-
-    @property
-    def place(self):
-        from .recording.locator import place_of as place_of_function
-
-        return place_of_function(self._fn)
 
 
 def wants_gradients(fn, args, kwargs):

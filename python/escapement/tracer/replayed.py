@@ -46,11 +46,16 @@ class Replayed:
     def clear(self):
         """Forgets all that was recorded."""
         try:
-            self.__dict__["_replay"] = core().Replay(self._fn, self._options, place_of(self._fn)[0])
+            self.__dict__["_replay"] = core().Replay(self._fn, self._options, self.place[0])
         except CoreMissing:   # everything runs eagerly
             self.__dict__["_replay"] = None
 
     # --- what the user asks
+
+    @property
+    def place(self):
+        """Name, file and line, for the report."""
+        return place_of(self._fn)
 
     def info(self):
         """What was recorded and compiled: segments with kernels, operators that ran at once, reasons for slower ways."""

@@ -6,6 +6,7 @@ import itertools
 import pytest
 import torch
 import torch.nn.functional as F
+import escapement
 from harness import assert_exact, assert_near_fp64, compiled
 
 SHAPES = [(3, 70, 41, 19), (2, 5, 130, 67)]
@@ -62,3 +63,14 @@ def test_threads_change_no_bit(name):
             assert_exact(found[1], found[0]), assert_exact(found[2], found[0])
     finally:
         torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "var"])   # of one value, and of none, it warns
+def test_one_recording_serves_every_size(name):
+    call = compiled(PROGRAMS[name], 1)
+    before = escapement.stats().get("launches", 0)
+    for shape in [(3, 7, 13, 5), (1, 127, 2, 3), (2, 3, 1, 31), (5, 1, 1, 1), (2, 0, 3, 5), (1, 1, 7, 1), (13, 2, 17, 1)]:
+        x = laid_out(shape, (0, 2, 3, 1), torch.float32).abs_()   # nothing cancels: what is tested is which sizes are served
+        assert_near_fp64(call(x), PROGRAMS[name](x), PROGRAMS[name](x.double()), floor_ulp=4)
+    assert call.info()["recordings"] == 1, call.info()["misses"]
+    assert escapement.stats()["launches"] >= before + 6
