@@ -111,7 +111,7 @@ class StagePlanner {
   // An output that the last stage completes, of the same type and as large.
   uint32_t find_host(size_t i) const {
     const DType type = graph_.trace.type(graph_.instr(node(i)).results[0]).dtype;
-    if (type != DType::f32 && type != DType::f64) return kNoIndex;
+    if (!is_float(type)) return kNoIndex;
     for (size_t o = 0; o < group_.members.size(); ++o) {
       const GraphNode& host = node(o);
       const bool whole = host.stored && plan_.full[o] && (host.role == Role::pointwise || host.role == Role::index);

@@ -96,7 +96,12 @@ BUGS = [
         "if (bytes > slot.capacity || slot.memory == nullptr) {", "if (slot.memory == nullptr) {", "memory of a born size does not grow"),
     Bug("chunks_drop_the_rest", "run", "src/jit/run/launch.cpp",
         "return (count + step - 1) / step;", "return count / step;", "the last, partial chunk of a large launch is left out"),
-    # Not `writes_alone` in the same file: a kernel reads and writes one buffer at equal addresses or not at all (writes_are_in_place in
+    Bug("staged_results_of_the_first_piece", "run", "src/jit/run/staging.cpp",
+        "if (!operand.written) continue;", "if (!operand.written || begin > 0) continue;", "of results that are made in a copy, the later pieces do not come back"),
+    Bug("staged_run_of_parts", "run", "src/jit/run/staging.cpp",
+        "(left + kReduceSegment - 1) / kReduceSegment : left / kReduceSegment);", "(left + kReduceSegment - 1) / kReduceSegment : (left + 1023) / kReduceSegment);",
+        "a segment that goes on elsewhere in memory is read where it is"),
+    # Not `writes_alone` in launch.cpp: a kernel reads and writes one buffer at equal addresses or not at all (writes_are_in_place in
     # src/kernels/order.cpp), and there a block that was copied before the write holds what the write replaces.
     # --- src/jit/llvm
     Bug("tail_without_last", "code", "src/jit/llvm/emit_map.cpp",
@@ -114,6 +119,12 @@ BUGS = [
         "    require(b_.CreateNot(b_.CreateExtractValue(both, 1)));\n", "", "compiled guards do not see an overflow"),
     Bug("bf16_ties_away", "code", "src/jit/llvm/emit_scalar.cpp",
         "ir.b.CreateAdd(ir.b.CreateAdd(bits, k(0x7fff)), odd)", "ir.b.CreateAdd(bits, k(0x8000))", "ties are rounded away from zero"),
+    Bug("bf16_subnormals_are_zero", "code", "src/jit/llvm/emit_scalar.cpp",
+        "ir.b.getInt32(kQuiet | kSubnormal | kSignalling)", "ir.b.getInt32(kQuiet | kSignalling)", "the processor's conversion to bf16 takes subnormal numbers for zero"),
+    Bug("kept_of_another_input", "code", "src/kernels/computed_again.cpp",
+        "      key[3] = stage.inputs[node.bits].number;\n", "", "a value is taken for one of another operand or row value"),
+    Bug("kept_across_a_write", "code", "src/kernels/computed_again.cpp",
+        " && is_pure(nest.stages[later - 1])", "", "a value is kept although its operands are written in between"),
     Bug("offsets_in_32_bits", "code", "src/jit/llvm/emit_memory.cpp",
         "Value* next = ir.b.CreateMul(chunk.position, stride);",
         "Value* next = ir.b.CreateSExt(ir.b.CreateTrunc(ir.b.CreateMul(chunk.position, stride), ir.b.getInt32Ty()), ir.b.getInt64Ty());",

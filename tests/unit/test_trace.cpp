@@ -56,6 +56,37 @@ struct Program {
   }
 };
 
+// --- reductions
+
+// A tensor whose axes lie in memory in this order, outermost first, without holes but for `gap` behind each run of the innermost.
+ValueId lying(Program& p, const std::vector<size_t>& order, int64_t gap = 0) {
+  TensorType type;
+  for (int64_t hint : {3, 5, 7}) type.sizes.push_back(p.symbol(hint));
+  type.strides.resize(3);
+  Dim stride = p.trace.dims.constant(1);
+  for (size_t i = order.size(); i-- > 0;) {
+    type.strides[order[i]] = stride;
+    stride = p.trace.dims.add(p.trace.dims.mul(stride, type.sizes[order[i]]), p.trace.dims.constant(i == 2 ? gap : 0));
+  }
+  return p.builder.input(std::move(type));
+}
+
+std::vector<int32_t> listed(Op op, const std::vector<size_t>& order, std::vector<int32_t> axes, int64_t gap = 0) {
+  Program p;
+  p.builder.reduce(op, lying(p, order, gap), std::move(axes), false);
+  return p.trace.instrs.back().attrs.axes;
+}
+
+TEST(Builder, ReducedAxesAreListedAsTheyLieInMemory) {
+  using Axes = std::vector<int32_t>;
+  EXPECT_EQ(listed(Op::sum, {0, 1, 2}, {2, 0}), (Axes{0, 2}));
+  EXPECT_EQ(listed(Op::sum, {2, 0, 1}, {0, 1, 2}), (Axes{2, 0, 1}));
+  EXPECT_EQ(listed(Op::amax, {1, 2, 0}, {0, 2}), (Axes{2, 0}));
+  EXPECT_EQ(listed(Op::sum, {2, 1, 0}, {}), (Axes{2, 1, 0}));
+  EXPECT_EQ(listed(Op::argmax, {2, 1, 0}, {}), (Axes{0, 1, 2}));      // an index counts in the order of the axes
+  EXPECT_EQ(listed(Op::sum, {2, 1, 0}, {0, 1}, 4), (Axes{0, 1}));     // not dense: the order is not known
+}
+
 // --- views: a view is the list of addresses of its elements, in order
 
 struct Seen {

@@ -11,14 +11,28 @@ StageBody::StageBody(KernelEmitter& kernel, const Stage& stage, unsigned lanes) 
 
 // --- what is needed
 
+void StageBody::keep(Reg reg, const Access& place, Value* last) {
+  kept_ = {reg, place, last};
+  mark_used();
+}
+
+void StageBody::take(Reg reg, const Access& place) {
+  taken_ = {reg, place, nullptr};
+  mark_used();
+}
+
 void StageBody::mark_used() {
   auto nodes = stage_.body.nodes();
   used_.assign(nodes.size(), false);
-  for (const LoopStore& s : stage_.stores) used_[s.value] = true;
+  size_ = 0;
+  if (kept_) used_[kept_->reg] = true;
+  for (const LoopStore& s : stage_.stores) used_[s.value] = used_[s.value] || !stores_rounded(s);
   for (const LoopReduction& r : stage_.reductions) used_[r.value] = true;
   for (const RowKeep& k : stage_.keeps) used_[k.value] = true;
   for (size_t i = nodes.size(); i-- > 0;) {
-    if (!used_[i]) continue;
+    for (const LoopStore& s : stage_.stores)
+      if (s.value == i) used_[stored_reg(s)] = true;
+    if (!used_[i] || is_taken(i)) continue;
     const ScalarNode& n = nodes[i];
     const Reg operands[] = {n.a, n.b, n.c};
     for (int k = 0; k < arity_of(n.op); ++k) used_[operands[k]] = true;
@@ -26,6 +40,16 @@ void StageBody::mark_used() {
     if (gather) used_[stage_.inputs[n.bits].position] = true;
     size_ += arity_of(n.op) > 0;
   }
+}
+
+bool StageBody::stores_rounded(const LoopStore& store) const {
+  const ScalarNode& node = stage_.body.nodes()[store.value];
+  return node.op == ScalarOp::round_to && node.bits == static_cast<uint64_t>(kernel_.nest.params[store.param].dtype);
+}
+
+// A store rounds: what it stores need not be rounded before, unless somebody else uses it so.
+Reg StageBody::stored_reg(const LoopStore& store) const {
+  return stores_rounded(store) && !used_[store.value] ? stage_.body.nodes()[store.value].a : store.value;
 }
 
 bool StageBody::input_is_shared(const LoopInput& input) const {
@@ -46,6 +70,7 @@ void StageBody::classify() {
     const Reg operands[] = {n.a, n.b, n.c};
     if (n.op == ScalarOp::input) shared_[i] = input_is_shared(stage_.inputs[n.bits]);
     for (int k = 0; k < arity_of(n.op); ++k) shared_[i] = shared_[i] && shared_[operands[k]];
+    if (is_taken(i)) shared_[i] = false;
   }
 }
 
@@ -62,14 +87,14 @@ void StageBody::enter(const Point& point) {
   for (size_t i = 0; i < nodes.size(); ++i)
     if (used_[i] && shared_[i]) scalars_[i] = emit_node(nodes[i], {1, kernel_.ir.i64(0), nullptr, nullptr}, true);
   for (size_t i = 0; i < nodes.size(); ++i) {  // splats of what varying nodes use, before the loop
-    if (!used_[i] || shared_[i]) continue;
+    if (!used_[i] || shared_[i] || is_taken(i)) continue;
     const Reg operands[] = {nodes[i].a, nodes[i].b, nodes[i].c};
     for (int k = 0; k < arity_of(nodes[i].op); ++k)
       if (shared_[operands[k]]) value(operands[k]);
     const LoopInput* input = nodes[i].op == ScalarOp::input ? &stage_.inputs[nodes[i].bits] : nullptr;
     if (input && input->kind == LoopInput::Kind::gather && shared_[input->position]) gathered_[nodes[i].bits] = gathered(*input);
   }
-  for (const LoopStore& s : stage_.stores) if (shared_[s.value]) value(s.value);
+  for (const LoopStore& s : stage_.stores) if (shared_[stored_reg(s)]) value(stored_reg(s));
   for (const LoopReduction& r : stage_.reductions) if (shared_[r.value]) value(r.value);
 }
 
@@ -77,8 +102,17 @@ void StageBody::begin(const Chunk& chunk) {
   chunk_ = chunk;
   auto nodes = stage_.body.nodes();
   values_.assign(nodes.size(), nullptr);
-  for (size_t i = 0; i < nodes.size(); ++i)
-    if (used_[i] && !shared_[i]) values_[i] = emit_node(nodes[i], chunk, false);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (!used_[i] || shared_[i]) continue;
+    if (is_taken(i)) values_[i] = load(kernel_, nodes[i].type, taken_->place, full_chunk(chunk.position, lanes_));
+    else values_[i] = emit_node(nodes[i], chunk, false);
+  }
+  if (kept_) store_kept(chunk);
+}
+
+void StageBody::store_kept(const Chunk& chunk) {
+  Value* position = kept_->last ? kernel_.ir.min(chunk.position, kept_->last) : chunk.position;
+  escapement::store(kernel_, stage_.body.type(kept_->reg), kept_->place, full_chunk(position, lanes_), value(kept_->reg));
 }
 
 Value* StageBody::value(Reg reg) {
@@ -91,7 +125,15 @@ Value* StageBody::value(Reg reg) {
 
 void StageBody::store() {
   for (const LoopStore& s : stage_.stores)
-    escapement::store(kernel_, kernel_.nest.params[s.param].dtype, point_.params[s.param], chunk_, value(s.value));
+    escapement::store(kernel_, kernel_.nest.params[s.param].dtype, point_.params[s.param], chunk_, stored_form(s));
+}
+
+Value* StageBody::stored_form(const LoopStore& store) {
+  const DType type = kernel_.nest.params[store.param].dtype;
+  const Lanes lanes = kernel_.lanes(chunk_.lanes);
+  const Reg reg = stored_reg(store);
+  const bool rounded = reg == store.value && stores_rounded(store);
+  return rounded ? narrow_rounded(kernel_.ir, type, value(reg), lanes) : narrow(kernel_.ir, type, value(reg), lanes);
 }
 
 Value* StageBody::emit_node(const ScalarNode& node, const Chunk& chunk, bool shared) {

@@ -32,6 +32,7 @@ struct TargetInfo {
   std::string cpu;
   std::string features;
   int vector_bits = 256;
+  bool converts_bf16 = false;   // has AVX512-BF16
 };
 
 enum class CodeText : uint8_t { ir, optimised, assembly };  // verified LLVM IR as emitted, behind the optimiser; the processor's language

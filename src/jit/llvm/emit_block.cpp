@@ -11,6 +11,7 @@
 #include "jit/llvm/orc.h"
 #include "jit/llvm/reducer.h"
 #include "jit/run/row_block.h"
+#include "kernels/computed_again.h"
 
 namespace escapement {
 
@@ -37,6 +38,8 @@ struct BlockEmitter {
   Value* length = nullptr;
   std::vector<Param> params{};
   std::vector<Value*> row_values{};
+  std::optional<ComputedAgain> again = computed_again(kernel.nest);
+  Value* kept = nullptr;   // what that is between its stages: an element's for all rows of a chunk, then the next element's
 
   unsigned rows_at_once() const;
   void emit();
@@ -48,6 +51,8 @@ struct BlockEmitter {
   Value* length_of(const Param& param) { return param.along ? length : ir.i64(1); }
   void emit_chunk(const Chunk& chunk);
   Point point(Value* element);
+  DType kept_type() const { return kernel.nest.stages[again->first].body.type(again->first_reg); }
+  Access kept_place(Value* element, const Chunk& chunk);
   void emit_row_stage(const Stage& stage, const Chunk& chunk);
   void emit_plain_stage(const Stage& stage, const Chunk& chunk);
   void emit_reducing_stage(const Stage& stage, const Chunk& chunk);
@@ -78,6 +83,7 @@ void BlockEmitter::emit() {
     params[p].stride = kernel.stride(p, row_axis);
     params[p].memory = ir.array(ir.storage_type(type), static_cast<unsigned>((params[p].along ? kBlockLength : 1) * kBlockRows), "block");
   }
+  if (again) kept = ir.array(ir.storage_type(kept_type()), static_cast<unsigned>(kBlockLength) * lanes, "kept");
   ir.loop("block", kernel.outer_begin, kernel.outer_end, kBlockRows, [&](Value* row) {
     emit_block(row, ir.min(ir.b.CreateSub(kernel.outer_end, row), ir.i64(kBlockRows)));
   });
@@ -168,6 +174,11 @@ Point BlockEmitter::point(Value* element) {
   return result;
 }
 
+Access BlockEmitter::kept_place(Value* element, const Chunk& chunk) {
+  Value* place = ir.b.CreateSub(ir.b.CreateMul(element, ir.i64(lanes)), chunk.position);
+  return {Access::Kind::unit, ir.at(kept, ir.b.CreateMul(place, ir.i64(size_of(kept_type())))), nullptr, nullptr};
+}
+
 void BlockEmitter::emit_row_stage(const Stage& stage, const Chunk& chunk) {
   StageBody body(kernel, stage, lanes);
   body.enter(point(ir.i64(0)));
@@ -179,6 +190,7 @@ void BlockEmitter::emit_row_stage(const Stage& stage, const Chunk& chunk) {
 void BlockEmitter::emit_plain_stage(const Stage& stage, const Chunk& chunk) {
   StageBody body(kernel, stage, lanes);
   ir.loop("element", ir.i64(0), length, 1, [&](Value* j) {
+    if (again && &stage == &kernel.nest.stages[again->later]) body.take(again->later_reg, kept_place(j, chunk));
     body.enter(point(j));
     body.begin(chunk);
     body.store();
@@ -196,6 +208,7 @@ void BlockEmitter::emit_reducing_stage(const Stage& stage, const Chunk& chunk) {
   Value* used = ir.min(length, ir.i64(kReduceLanes));
   for (size_t r = 0; r < reducers.size(); ++r) clear(reducers[r], arrays[r], used);
   ir.loop("element", ir.i64(0), length, 1, [&](Value* j) {
+    if (again && &stage == &kernel.nest.stages[again->first]) body.keep(again->first_reg, kept_place(j, chunk));
     body.enter(point(j));
     body.begin(chunk);
     Value* slot = ir.b.CreateMul(ir.b.CreateAnd(j, ir.i64(kReduceLanes - 1)), ir.i64(lanes));

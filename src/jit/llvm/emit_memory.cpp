@@ -144,9 +144,8 @@ Value* load(KernelEmitter& kernel, DType type, const Access& access, const Chunk
   }
 }
 
-void store(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk, Value* value) {
+void store(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk, Value* stored) {
   Ir& ir = kernel.ir;
-  Value* stored = narrow(ir, type, value, chunk.lanes);
   if (chunk.lanes == 1) return store_element(ir, type, scalar_address(ir, type, access, chunk), stored);
   bool unit = access.kind == Access::Kind::unit;
   if (unit && !chunk.mask) {

@@ -4,13 +4,20 @@
 //   general  any strides and any number of reduced axes: before each chunk a small loop lists where its elements lie
 //   partial  first stage only, some segments of each row, results to scratch
 //   finish   first stage's totals from scratch, then the other stages
+//
+// What a later stage would compute again (computed_again.h) is kept on the stack in between, for the first elements of a row: what fits the
+// first-level cache beside the row. Of longer rows the rest is computed again.
 #include <algorithm>
 
 #include "jit/llvm/row_reduction.h"
+#include "kernels/computed_again.h"
 
 namespace escapement {
 
 namespace {
+
+constexpr int64_t kKeptBytes = 32 << 10;  // a multiple of what any loop takes at a time
+constexpr int64_t kMostAtOnce = 256;      // bytes, of one chunk
 
 struct RowEmitter {
   KernelEmitter& kernel;
@@ -21,6 +28,9 @@ struct RowEmitter {
   Odometer* inside = nullptr;     // general: over the reduced axes
   std::vector<Value*> lists{};    // general: per param, byte offsets of a chunk's elements
   std::vector<Value*> indices{};  // general: per axis, indices of a chunk's elements (indexed reduced axes only)
+  std::optional<ComputedAgain> again{};
+  Access kept{};                  // where that is between its stages, ...
+  Value* kept_end = nullptr;      // ... of elements up to here
 
   unsigned lanes_of(const Stage& reducing) const;
   bool general() const { return kernel.variant == Variant::general; }
@@ -28,10 +38,13 @@ struct RowEmitter {
   void emit();
   void start_row(Odometer& outer);
   void allocate_lists();
+  void allocate_kept();
+  bool takes_kept(const Stage& stage) const { return again && &stage == &kernel.nest.stages[again->later]; }
   void list_elements(const Chunk& chunk);
   void emit_stage(const Stage& stage);
   void emit_row_stage(const Stage& stage);
   void emit_plain_stage(const Stage& stage);
+  void emit_from_kept(const Stage& stage);
   void emit_reducing_stage(const Stage& stage);
   void write_partials(const Stage& stage, Value* row_number);
   void read_partials(const Stage& stage, Value* row_number);
@@ -53,6 +66,7 @@ void RowEmitter::emit() {
   Odometer outer(kernel, axes(false)), reduced(kernel, axes(true));
   inside = &reduced;
   if (general()) allocate_lists();
+  else if (kernel.variant != Variant::partial) allocate_kept();
   outer.start(kernel.outer_begin);
   ir.loop("row", kernel.outer_begin, kernel.outer_end, 1, [&](Value* number) {
     start_row(outer);
@@ -98,6 +112,16 @@ void RowEmitter::allocate_lists() {
   for (unsigned a = 0; a < kernel.axes(); ++a) indices.push_back(kernel.nest.axes[a].indexed ? ir.array(i64, lanes, "indices") : nullptr);
 }
 
+void RowEmitter::allocate_kept() {
+  again = computed_again(kernel.nest);
+  if (again && kernel.variant == Variant::finish && again->first == 0) again.reset();   // that stage is run elsewhere
+  if (!again) return;
+  const DType type = kernel.nest.stages[again->first].body.type(again->first_reg);
+  const int64_t elements = kKeptBytes / size_of(type), more = kMostAtOnce / size_of(type);
+  kept = {Access::Kind::unit, ir.array(ir.storage_type(type), static_cast<unsigned>(elements + more), "kept"), nullptr, nullptr};
+  kept_end = ir.i64(elements);
+}
+
 // Unused lanes repeat the last element: what they read is valid memory.
 void RowEmitter::list_elements(const Chunk& chunk) {
   ir.loop("list", ir.i64(0), ir.i64(lanes), 1, [&](Value* i) {
@@ -129,6 +153,7 @@ void RowEmitter::emit_plain_stage(const Stage& stage) {
   StageBody body(kernel, stage, lanes);
   element.row_values = row.row_values;
   ir.if_then(ir.b.CreateICmpSGT(length, ir.i64(0)), [&] {
+    if (takes_kept(stage)) return emit_from_kept(stage);
     body.enter(element);
     if (!general()) return emit_vector_loop(kernel, body, ir.i64(0), length);
     inside->start_at_zero();
@@ -141,6 +166,17 @@ void RowEmitter::emit_plain_stage(const Stage& stage) {
   });
 }
 
+void RowEmitter::emit_from_kept(const Stage& stage) {
+  StageBody taking(kernel, stage, lanes), computing(kernel, stage, lanes);
+  taking.take(again->later_reg, kept);
+  taking.enter(element);
+  emit_vector_loop(kernel, taking, ir.i64(0), ir.min(length, kept_end));
+  ir.if_then(ir.b.CreateICmpSGT(length, kept_end), [&] {
+    computing.enter(element);
+    emit_vector_loop(kernel, computing, kept_end, length);
+  });
+}
+
 // Two registers for a body that keeps its accumulators in memory: half as many rounds, and more to overlap in each.
 unsigned RowEmitter::lanes_of(const Stage& reducing) const {
   const bool large = StageBody(kernel, reducing, 1).size() >= RowReduction::kRegistersBelow;
@@ -149,6 +185,7 @@ unsigned RowEmitter::lanes_of(const Stage& reducing) const {
 
 void RowEmitter::emit_reducing_stage(const Stage& stage) {
   StageBody body(kernel, stage, lanes_of(stage));
+  if (again && &stage == &kernel.nest.stages[again->first]) body.keep(again->first_reg, kept, kept_end);
   RowReduction reduction(kernel, body, !general());
   reduction.reset();
   element.row_values = row.row_values;

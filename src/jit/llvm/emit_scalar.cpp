@@ -157,14 +157,48 @@ llvm::Type* like(Ir& ir, llvm::Type* element, Value* x) {
   return ir.vector(element, vector ? vector->getNumElements() : 1);
 }
 
-// The upper half of the f32 pattern, rounded to nearest even; every NaN becomes 0x7fc0, as in c10::BFloat16.
-Value* bf16_pattern(Ir& ir, Value* x) {
+// The f32 pattern, whose upper half is rounded to nearest even. What is below that half is left as it comes out.
+Value* bf16_rounded(Ir& ir, Value* x) {
   llvm::Type* i32 = like(ir, ir.b.getInt32Ty(), x);
   auto k = [&](uint64_t value) { return llvm::ConstantInt::get(i32, value); };
   Value* bits = ir.b.CreateBitCast(x, i32);
   Value* odd = ir.b.CreateAnd(ir.b.CreateLShr(bits, k(16)), k(1));
-  Value* rounded = ir.b.CreateLShr(ir.b.CreateAdd(ir.b.CreateAdd(bits, k(0x7fff)), odd), k(16));
-  return ir.b.CreateSelect(ir.b.CreateFCmpUNO(x, x), k(0x7fc0), rounded);
+  return ir.b.CreateAdd(ir.b.CreateAdd(bits, k(0x7fff)), odd);
+}
+
+// Every NaN becomes 0x7fc0, as in c10::BFloat16.
+Value* unless_nan(Ir& ir, Value* x, uint64_t nan, Value* pattern) {
+  return ir.b.CreateSelect(ir.b.CreateFCmpUNO(x, x), llvm::ConstantInt::get(pattern->getType(), nan), pattern);
+}
+
+Value* bf16_pattern(Ir& ir, Value* x) { return unless_nan(ir, x, 0x7fc0, ir.b.CreateLShr(bf16_rounded(ir, x), 16)); }
+
+constexpr unsigned kConvertedAtOnce = 16;
+
+// By instruction, which rounds to nearest even whatever the thread's mode is, but takes subnormal numbers for zero and keeps a NaN's
+// payload. Neither is frequent: a vector that has one is converted again.
+Value* bf16_by_instruction(Ir& ir, Value* x, Value*& special) {
+  llvm::Type* i16 = ir.vector(ir.b.getInt16Ty(), kConvertedAtOnce);
+  constexpr int kQuiet = 0x01, kSubnormal = 0x20, kSignalling = 0x80;
+  Value* found = ir.b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_fpclass_ps_512, {}, {x, ir.b.getInt32(kQuiet | kSubnormal | kSignalling)});
+  special = special ? ir.b.CreateOr(special, found) : found;
+  return ir.b.CreateBitCast(ir.b.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_cvtneps2bf16_512, {}, {x}), i16);
+}
+
+Value* bf16_by_instructions(Ir& ir, Value* x, unsigned lanes, Value*& special) {
+  if (lanes == kConvertedAtOnce) return bf16_by_instruction(ir, x, special);
+  const unsigned half = lanes / 2;
+  Value* low = bf16_by_instructions(ir, slice(ir, x, 0, half), half, special);
+  return concatenate(ir, low, bf16_by_instructions(ir, slice(ir, x, half, half), half, special), lanes);
+}
+
+Value* narrow_to_bf16(Ir& ir, Value* x, Lanes lanes) {
+  const auto emulated = [&] { return ir.b.CreateTrunc(bf16_pattern(ir, x), ir.vector(ir.b.getInt16Ty(), lanes.count)); };
+  if (!lanes.bf16 || lanes.count % kConvertedAtOnce != 0) return emulated();
+  Value* special = nullptr;
+  Var result = ir.var(bf16_by_instructions(ir, x, lanes.count, special), "bf16");
+  ir.if_then(ir.any(special, kConvertedAtOnce), [&] { ir.set(result, emulated()); });
+  return ir.get(result);
 }
 
 Value* bf16_value(Ir& ir, Value* pattern32) {
@@ -173,7 +207,10 @@ Value* bf16_value(Ir& ir, Value* pattern32) {
 }
 
 Value* round_to(Ir& ir, Value* x, DType type) {
-  if (type == DType::bf16) return bf16_value(ir, bf16_pattern(ir, x));
+  if (type == DType::bf16) {
+    Value* rounded = ir.b.CreateAnd(bf16_rounded(ir, x), 0xffff0000);
+    return ir.b.CreateBitCast(unless_nan(ir, x, 0x7fc00000, rounded), x->getType());
+  }
   return ir.b.CreateFPExt(ir.b.CreateFPTrunc(x, like(ir, ir.b.getHalfTy(), x)), x->getType());
 }
 
@@ -209,12 +246,17 @@ Value* widen(Ir& ir, DType type, Value* stored, unsigned lanes) {
   return stored;
 }
 
-Value* narrow(Ir& ir, DType type, Value* value, unsigned lanes) {
-  llvm::Type* stored = ir.vector(ir.storage_type(type), lanes);
+Value* narrow(Ir& ir, DType type, Value* value, Lanes lanes) {
+  llvm::Type* stored = ir.vector(ir.storage_type(type), lanes.count);
   if (type == DType::b8) return ir.b.CreateZExt(value, stored);
-  if (type == DType::f16) return ir.b.CreateBitCast(ir.b.CreateFPTrunc(value, ir.vector(ir.b.getHalfTy(), lanes)), stored);
-  if (type == DType::bf16) return ir.b.CreateTrunc(bf16_pattern(ir, value), stored);
-  return value;
+  if (type == DType::f16) return ir.b.CreateBitCast(ir.b.CreateFPTrunc(value, ir.vector(ir.b.getHalfTy(), lanes.count)), stored);
+  return type == DType::bf16 ? narrow_to_bf16(ir, value, lanes) : value;
+}
+
+Value* narrow_rounded(Ir& ir, DType type, Value* value, Lanes lanes) {
+  if (type != DType::bf16) return narrow(ir, type, value, lanes);
+  Value* pattern = ir.b.CreateBitCast(value, ir.vector(ir.b.getInt32Ty(), lanes.count));
+  return ir.b.CreateTrunc(ir.b.CreateLShr(pattern, 16), ir.vector(ir.storage_type(type), lanes.count));
 }
 
 Value* from_bits(Ir& ir, DType type, Value* bits) {

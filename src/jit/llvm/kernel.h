@@ -10,6 +10,7 @@
 // Promises given to LLVM: none that is not proved. No noalias, no nsw, no inbounds, no fast-math; alignment is the element's.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "jit/llvm/compile.h"
@@ -36,7 +37,7 @@ class KernelEmitter {
   Value* extent(unsigned axis) const { return extents_[axis]; }
   Value* stride(unsigned param, unsigned axis);   // bytes; axis == axes(): the gathered axis
   Value* scalar(unsigned number);                 // register form
-  Lanes lanes(unsigned count) const { return {count, target.vector_bits >= 256}; }
+  Lanes lanes(unsigned count) const { return {count, target.vector_bits >= 256, target.converts_bf16}; }
 
  private:
   std::vector<Value*> data_, extents_;
@@ -82,7 +83,7 @@ struct Point {
 // --- memory
 
 Value* load(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk);   // register form
-void store(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk, Value* value);
+void store(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk, Value* stored);   // memory form
 // Further places for a scattered load: a vector of i64, valid for unused lanes too, and the bytes from one place to the
 // next. They are multiplied as scalars: below AVX512 no instruction multiplies vectors of i64.
 struct Positions {
@@ -118,6 +119,10 @@ class Odometer {
 class StageBody {
  public:
   StageBody(KernelEmitter& kernel, const Stage& stage, unsigned lanes);
+  // A value that one stage hands on to another in the kernel's own memory, where there is room for a whole chunk at each place. `keep`: each
+  // chunk's is stored, those behind position `last` there. `take`: it is loaded instead of computed. Before `enter`.
+  void keep(Reg reg, const Access& place, Value* last = nullptr);
+  void take(Reg reg, const Access& place);
   void enter(const Point& point);    // emits what all lanes share. Only where at least one element follows: it reads memory
   void begin(const Chunk& chunk);    // emits the nodes for this chunk
   Value* value(Reg reg);             // of the chunk begun last
@@ -127,9 +132,20 @@ class StageBody {
   const Stage& stage() const { return stage_; }
 
  private:
+  struct Handed {
+    Reg reg = 0;
+    Access place;
+    Value* last = nullptr;
+  };
+
   void mark_used();
+  bool is_taken(size_t node) const { return taken_ && taken_->reg == node; }
+  void store_kept(const Chunk& chunk);
   void classify();
   bool input_is_shared(const LoopInput& input) const;
+  bool stores_rounded(const LoopStore& store) const;
+  Reg stored_reg(const LoopStore& store) const;
+  Value* stored_form(const LoopStore& store);
   Value* emit_node(const ScalarNode& node, const Chunk& chunk, bool shared);
   Value* emit_input(const LoopInput& input, DType type, const Chunk& chunk, bool shared);
   Value* emit_index(const LoopInput& input, const Chunk& chunk);
@@ -143,6 +159,7 @@ class StageBody {
   unsigned lanes_, size_ = 0;
   Point point_;
   Chunk chunk_;
+  std::optional<Handed> kept_, taken_;
   std::vector<bool> used_, shared_;
   std::vector<Value*> scalars_, splats_, values_;   // per node: shared value, the same in all lanes, value of this chunk
   std::vector<Access> gathered_;                    // per input: the access once a shared position is applied

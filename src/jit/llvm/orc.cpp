@@ -263,6 +263,7 @@ TargetInfo describe(const orc::JITTargetMachineBuilder& machine) {
   auto has = [&](const char* feature) { return ("," + info.features + ",").find("," + std::string(feature) + ",") != std::string::npos; };
   if (has("+avx2")) info.vector_bits = 256;
   if (has("+avx512f") && has("+avx512bw") && has("+avx512vl")) info.vector_bits = 512;
+  info.converts_bf16 = info.vector_bits == 512 && has("+avx512bf16") && has("+avx512dq");
   return info;
 }
 

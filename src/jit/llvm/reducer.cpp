@@ -191,7 +191,7 @@ void AccumulatorArray::store(Value* first, unsigned lanes, Partial partial) {
     llvm::Align align(t->getScalarSizeInBits() / 8);
     ir_.b.CreateAlignedStore(value, ir_.b.CreateGEP(t, base, first), align);
   };
-  put(ir_.storage_type(type_), values_, narrow(ir_, type_, partial.value, lanes));
+  put(ir_.storage_type(type_), values_, narrow(ir_, type_, partial.value, {lanes}));
   if (indices_) put(ir_.b.getInt32Ty(), indices_, partial.index);
 }
 

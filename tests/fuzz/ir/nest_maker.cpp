@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "trace/scalar_math.h"
+
 namespace escapement::fuzz {
 namespace {
 
@@ -32,6 +34,13 @@ class StageMaker {
   StageMaker(Random& random, LoopNest& nest, Stage& stage, const std::vector<bool>& ready, bool row)
       : random_(random), nest_(nest), stage_(stage), ready_(ready), row_(row) {}
 
+  // Computes again what an earlier stage did.
+  void begin_like(const Stage& earlier) {
+    stage_.body = earlier.body;
+    stage_.inputs = earlier.inputs;
+    for (size_t r = 0; r < earlier.body.nodes().size(); ++r) registers_.push_back(static_cast<Reg>(r));
+  }
+
   void leaves() {
     const size_t count = 1 + random_.below(4);
     for (size_t i = 0; i < count; ++i) leaf();
@@ -45,6 +54,7 @@ class StageMaker {
   void body() {
     const size_t count = random_.below(9);
     for (size_t i = 0; i < count; ++i) grow();
+    if (random_.one_in(6)) function();
     for (const Reg r : gathered_) {  // one that nothing uses may fail or not
       nest_.params.push_back({DType::f32, true, row_ && nest_.schedule == Schedule::row ? InnerStride::zero : InnerStride::unit});
       stage_.stores.push_back({static_cast<uint32_t>(nest_.params.size() - 1), stage_.body.cast(r, DType::f32)});
@@ -124,6 +134,12 @@ class StageMaker {
                                .bound = static_cast<uint32_t>(nest_.scalars.size() - 1), .wrap = random_.one_in(2)}, nest_.params[p].dtype));
   }
 
+  // Something that is worth keeping.
+  void function() {
+    const scalar::Expr x{&stage_.body, of_type(DType::f32)};
+    push((random_.one_in(2) ? scalar::exp(x) : scalar::tanh(x)).reg);
+  }
+
   void grow() {
     const auto op = static_cast<ScalarOp>(static_cast<int>(ScalarOp::add) + random_.below(static_cast<size_t>(ScalarOp::round_to) - static_cast<size_t>(ScalarOp::add) + 1));
     const DType type = stage_.body.type(random_.pick(registers_));
@@ -183,6 +199,7 @@ class NestMaker {
     const bool row = nest_.schedule != Schedule::map && !first && random_.one_in(last ? 2 : 3);
     stage.kind = row ? Stage::Kind::each_row : Stage::Kind::each_element;
     StageMaker maker(random_, nest_, stage, ready_, row);
+    if (const Stage* earlier = row ? nullptr : one_to_repeat()) maker.begin_like(*earlier);
     maker.leaves();
     maker.body();
     if (nest_.schedule != Schedule::map && !row && (!last || random_.one_in(2))) reduce(maker, stage);
@@ -193,6 +210,13 @@ class NestMaker {
     if (!last) return;
     const bool stores = std::any_of(nest_.stages.begin(), nest_.stages.end(), [](const Stage& s) { return !s.stores.empty(); });
     if (stores && !nest_.stages.back().reductions.empty()) finish();
+  }
+
+  const Stage* one_to_repeat() {
+    if (nest_.stages.empty() || random_.one_in(2)) return nullptr;
+    const Stage& earlier = random_.pick(nest_.stages);
+    const bool gathers = std::any_of(earlier.inputs.begin(), earlier.inputs.end(), [](const LoopInput& i) { return i.kind == LoopInput::Kind::gather; });
+    return gathers || earlier.kind == Stage::Kind::each_row ? nullptr : &earlier;
   }
 
   // A row value that nothing reads says nothing: the last ones are stored.
