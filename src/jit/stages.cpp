@@ -5,6 +5,7 @@
 
 #if ESCAPEMENT_WITH_LLVM
 #include "jit/llvm/compile.h"
+#include "jit/llvm/device/device.h"
 #endif
 #include "kernels/distribute_cat.h"
 #include "specialize/epilogue.h"
@@ -33,6 +34,8 @@ void fuse(Compiling&, const Options&) {}
 void ir(Compiling&, const Options&) {}
 void optimised(Compiling&, const Options&) {}
 void assembly(Compiling&, const Options&) {}
+void device_ir(Compiling&, const Options&) {}
+void ptx(Compiling&, const Options&) {}
 
 }  // namespace run
 
@@ -47,9 +50,26 @@ std::string code_text(const Compiling& c, CodeText form) {
   for (const Kernel& kernel : plan_of(c).kernels) sources.push_back({&kernel.nest, Variant::fast, kernel.name});
   return sources.empty() ? "" : CodeGenerator::instance().text(sources, form);
 }
+
+// A kernel for each team that suits the nest's layout as it is expected.
+std::vector<DeviceSource> device_sources(const Compiling& c) {
+  std::vector<DeviceSource> sources;
+  for (const Kernel& kernel : plan_of(c).kernels) {
+    for (const Team team : {Team::tile, Team::warp, Team::block}) {
+      const DeviceVariant variant{team, true};
+      if (has_team(kernel.nest, variant)) sources.push_back({&kernel.nest, variant, kernel.name + "_" + name_of(variant)});
+    }
+  }
+  return sources;
+}
+
+std::string device_text(const Compiling& c) { return device_ir(device_sources(c)); }
+std::string ptx_text(const Compiling& c) { return device_ptx(device_sources(c), DeviceTarget{}); }
 #else
 enum class CodeText : uint8_t { ir, optimised, assembly };
 std::string code_text(const Compiling&, CodeText) { throw UserError("this was built without LLVM"); }
+std::string device_text(const Compiling& c) { return code_text(c, CodeText::ir); }
+std::string ptx_text(const Compiling& c) { return code_text(c, CodeText::ir); }
 #endif
 
 namespace text {
@@ -61,6 +81,8 @@ std::string fuse(const Compiling& c) { return print_steps(plan_of(c)); }
 std::string ir(const Compiling& c) { return code_text(c, CodeText::ir); }
 std::string optimised(const Compiling& c) { return code_text(c, CodeText::optimised); }
 std::string assembly(const Compiling& c) { return code_text(c, CodeText::assembly); }
+std::string device_ir(const Compiling& c) { return device_text(c); }
+std::string ptx(const Compiling& c) { return ptx_text(c); }
 
 }  // namespace text
 

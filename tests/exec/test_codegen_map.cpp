@@ -1,5 +1,5 @@
 // Maps as machine code: every scalar op on every type, every storage type, sizes around vector widths, strides, gathers.
-#include "nest_harness.h"
+#include "exec/nest_harness.h"
 
 namespace escapement::testing {
 namespace {

@@ -1,6 +1,6 @@
 // Rows and columns as machine code: every reduction on every type, the canonical order on awkward sizes, several stages, strides.
 #include "jit/run/row_block.h"
-#include "nest_harness.h"
+#include "exec/nest_harness.h"
 
 namespace escapement::testing {
 namespace {

@@ -9,7 +9,7 @@ from golden import ROOT, parse, run_opt
 
 HERE = pathlib.Path(__file__).resolve().parent
 STAGES = re.findall(r'^STAGE\((\w+), +(\w+), +[\w.]+, +"', (ROOT / "src/support/stages.def").read_text(), re.MULTILINE)
-OF_THE_MACHINE = {"ir": "define void @k0_exp", "optimised": "define", "assembly": "retq"}
+OF_THE_MACHINE = {"ir": "define void @k0_exp", "optimised": "define", "assembly": "retq", "device_ir": "define void @k0_exp", "ptx": ".visible .entry k0_exp"}
 
 EXP = """trace "exp"
 dims

@@ -92,7 +92,7 @@ def python_tests(bug):
 
 def native_checks(bug, seconds):
     first = [("its unit tests", ["build-native/tests/test_core", f"--gtest_filter={UNIT[bug.area]}"])] if bug.area in UNIT else []
-    llvm = [("code generation tests", ["build-native/tests/test_llvm"])]
+    llvm = [("code generation tests", ["build-native/tests/test_llvm"]), ("device code tests", ["build-native/tests/test_simt"])]
     fuzz = [("fuzz_ir", ["build-native/tests/fuzz_ir", "--seconds", str(seconds)])]
     golden = [("golden tests", [sys.executable, "-m", "pytest", "-q", "-x", "tests/golden"])]
     return (llvm + fuzz if bug.area == "code" else first + fuzz + golden), "build-native"
@@ -108,7 +108,7 @@ def torch_checks(bug, seconds):
     return checks, "build"
 
 
-TARGETS = {"build-native": ["tests/test_core", "tests/test_llvm", "tests/fuzz_ir", "tools/escapement-opt"],
+TARGETS = {"build-native": ["tests/test_core", "tests/test_llvm", "tests/test_simt", "tests/fuzz_ir", "tools/escapement-opt"],
            "build": ["src/torch/libescapement.so.0", "src/torch/_C" + sysconfig.get_config_var("EXT_SUFFIX")]}
 NINJA = ["ninja"]
 

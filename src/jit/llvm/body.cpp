@@ -165,17 +165,24 @@ Value* StageBody::emit_index(const LoopInput& input, const Chunk& chunk) {
 
 // --- gather
 
-// Nothing may be read when there is no valid position. The caller reports the failure and drops the results.
-void StageBody::leave_if_nothing_to_gather() {
-  Ir& ir = kernel_.ir;
+std::vector<const LoopInput*> StageBody::gathers() const {
+  std::vector<const LoopInput*> result;
   auto nodes = stage_.body.nodes();
   for (size_t i = 0; i < nodes.size(); ++i) {
     if (!used_[i] || nodes[i].op != ScalarOp::input) continue;
     const LoopInput& input = stage_.inputs[nodes[i].bits];
-    if (input.kind != LoopInput::Kind::gather) continue;
-    ir.leave_if(ir.b.CreateICmpSLE(kernel_.scalar(input.bound), ir.i64(0)),
-                [&] { ir.b.CreateAlignedStore(ir.i64(1 + input.number), kernel_.failure, llvm::Align(8)); });
+    if (input.kind == LoopInput::Kind::gather) result.push_back(&input);
   }
+  return result;
+}
+
+// Nothing may be read when there is no valid position. The caller reports the failure and drops the results.
+void StageBody::leave_if_nothing_to_gather() {
+  if (kernel_.gathers_checked) return;
+  Ir& ir = kernel_.ir;
+  for (const LoopInput* input : gathers())
+    ir.leave_if(ir.b.CreateICmpSLE(kernel_.scalar(input->bound), ir.i64(0)),
+                [&] { ir.b.CreateAlignedStore(ir.i64(1 + input->number), kernel_.failure, llvm::Align(8)); });
 }
 
 Value* StageBody::checked_position(const LoopInput& input, Value* position, const Chunk& chunk) {

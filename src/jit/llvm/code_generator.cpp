@@ -1,12 +1,8 @@
 // KernelEmitter sources to LLVM modules to machine code. Kernels are spread over up to kModules modules, compiled concurrently; every
 // module is verified. No middle-end passes: bodies are already vectorised and free of dead code, and LLVM's O2 pipeline would
 // double the compile time for nothing. Code for given sizes is the exception: there they unroll short rows.
-#include <llvm/IR/Verifier.h>
 #include <llvm/ADT/StringExtras.h>
 #include <llvm/Support/SHA256.h>
-#include <llvm/Support/raw_ostream.h>
-
-#include <pthread.h>
 
 #include <algorithm>
 #include <shared_mutex>
@@ -16,8 +12,7 @@
 #include "jit/llvm/kernel.h"
 #include "jit/llvm/known_masks.h"
 #include "jit/llvm/known_values.h"
-#include "jit/llvm/llvm_compat.h"
-#include "jit/llvm/orc.h"
+#include "jit/llvm/modules.h"
 #include "support/error.h"
 
 namespace escapement {
@@ -54,27 +49,7 @@ void emit(llvm::Module& module, const KernelSource& source, const TargetInfo& ta
   settle_known_values(function);
 }
 
-std::string text_of(const llvm::Module& module) {
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  module.print(stream, nullptr);
-  return text;
-}
-
-void verify(const llvm::Module& module) {
-  std::string complaint;
-  llvm::raw_string_ostream stream(complaint);
-  if (llvm::verifyModule(module, &stream)) throw InternalError("invalid LLVM IR: " + complaint);
-}
-
-OwnedModule new_module(Jit& jit) {
-  OwnedModule result;
-  result.context = std::make_unique<llvm::LLVMContext>();
-  result.module = std::make_unique<llvm::Module>("escapement", *result.context);
-  result.module->setDataLayout(jit.data_layout());
-  set_triple(*result.module, jit.triple());
-  return result;
-}
+OwnedModule new_module(Jit& jit) { return escapement::new_module(jit.data_layout(), jit.triple()); }
 
 std::string sha256(std::string_view text) {
   const auto* data = reinterpret_cast<const uint8_t*>(text.data());
@@ -105,26 +80,12 @@ OwnedModule build(Jit& jit, const std::vector<KernelSource>& sources, size_t beg
   return result;
 }
 
-// A fork waits until no thread is inside LLVM: the child would inherit locks whose owners it does not have. Any number of threads may
-// be inside at once.
-std::shared_mutex& inside() {
-  static std::shared_mutex* mutex = nullptr;
-  static const bool made = [] {
-    mutex = new std::shared_mutex;
-    // The child's thread has another number, so that the lock would not know it for its owner: the child gets a new one.
-    pthread_atfork([] { mutex->lock(); }, [] { mutex->unlock(); }, [] { mutex = new std::shared_mutex; });
-    return true;
-  }();
-  static_cast<void>(made);
-  return *mutex;
-}
-
 class LinkedCode final : public CodeModule {
  public:
   LinkedCode(std::unique_ptr<CompiledModules> modules, const std::vector<std::string>& names)
       : modules_(std::move(modules)), addresses_(modules_->addresses(names)) {}
   ~LinkedCode() override {
-    const std::shared_lock lock(inside());
+    const std::shared_lock lock(inside_llvm());
     modules_.reset();
   }
   KernelFunction function(size_t index) const override { return reinterpret_cast<KernelFunction>(addresses_[index]); }
@@ -137,7 +98,7 @@ class LinkedCode final : public CodeModule {
 class Generator final : public CodeGenerator {
  public:
   std::unique_ptr<CodeModule> compile(const std::vector<KernelSource>& sources) override {
-    const std::shared_lock lock(inside());
+    const std::shared_lock lock(inside_llvm());
     size_t threads = std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kModules);
     size_t count = std::clamp<size_t>(sources.size() / kKernelsPerModule, 1, threads);
     std::vector<OwnedModule> modules;
@@ -149,7 +110,7 @@ class Generator final : public CodeGenerator {
   }
 
   void make_object(const KernelSource& source, ObjectCode& into) override {
-    const std::shared_lock lock(inside());
+    const std::shared_lock lock(inside_llvm());
     const OwnedModule module = build(jit_, {source}, 0, 1);
     const std::string key = key_of(*module.module);
     if (into.contains(key)) return;
@@ -159,14 +120,14 @@ class Generator final : public CodeGenerator {
   }
 
   std::unique_ptr<CodeModule> link(const KernelSource& source, const ObjectCode& objects) override {
-    const std::shared_lock lock(inside());
+    const std::shared_lock lock(inside_llvm());
     const auto found = objects.find(key_of(*build(jit_, {source}, 0, 1).module));
     if (found == objects.end() || sha256(found->second.bytes) != found->second.digest) return nullptr;
     return std::make_unique<LinkedCode>(jit_.link(found->second.bytes, {source.name}), std::vector{source.name});
   }
 
   std::string text(const std::vector<KernelSource>& sources, CodeText form) override {
-    const std::shared_lock lock(inside());
+    const std::shared_lock lock(inside_llvm());
     const OwnedModule module = build(jit_, sources, 0, sources.size());
     if (form == CodeText::assembly) return jit_.assembly(*module.module);
     if (form == CodeText::optimised) optimise(jit_, *module.module);
@@ -176,7 +137,7 @@ class Generator final : public CodeGenerator {
   const TargetInfo& target() const override { return jit_.target(); }
 
   GuardCode compile_guards(const GuardProgram& program) override {
-    const std::shared_lock lock(inside());
+    const std::shared_lock lock(inside_llvm());
     std::vector<OwnedModule> modules;
     modules.push_back(build(jit_, program));
     const std::shared_ptr<const CompiledModules> code = jit_.add(std::move(modules), {kGuards});

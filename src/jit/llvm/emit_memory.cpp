@@ -21,6 +21,10 @@ void store_element(Ir& ir, DType type, Value* address, Value* stored) { ir.b.Cre
 
 // --- contiguous
 
+llvm::Align align_of(DType type, const Access& access, const Chunk& chunk) {
+  return access.aligned ? llvm::Align(chunk.lanes * static_cast<uint64_t>(size_of(type))) : align_of(type);
+}
+
 Value* unit_address(Ir& ir, DType type, const Access& access, const Chunk& chunk) {
   return ir.b.CreateGEP(ir.storage_type(type), access.base, chunk.position);
 }
@@ -42,7 +46,7 @@ Value* load_unit(KernelEmitter& kernel, DType type, const Access& access, const 
   Ir& ir = kernel.ir;
   Value* address = unit_address(ir, type, access, chunk);
   llvm::Type* vector = ir.vector(ir.storage_type(type), chunk.lanes);
-  if (!chunk.mask) return ir.b.CreateAlignedLoad(vector, address, align_of(type));
+  if (!chunk.mask) return ir.b.CreateAlignedLoad(vector, address, align_of(type, access, chunk));
   if (!has_masked_instruction(kernel, type)) return load_through_buffer(kernel, type, address, chunk);
   return ir.b.CreateMaskedLoad(vector, address, align_of(type), chunk.mask, llvm::Constant::getNullValue(vector));
 }
@@ -149,7 +153,7 @@ void store(KernelEmitter& kernel, DType type, const Access& access, const Chunk&
   if (chunk.lanes == 1) return store_element(ir, type, scalar_address(ir, type, access, chunk), stored);
   bool unit = access.kind == Access::Kind::unit;
   if (unit && !chunk.mask) {
-    ir.b.CreateAlignedStore(stored, unit_address(ir, type, access, chunk), align_of(type));
+    ir.b.CreateAlignedStore(stored, unit_address(ir, type, access, chunk), align_of(type, access, chunk));
   } else if (unit && kernel.target.vector_bits < 512) {
     store_in_pieces(kernel, type, unit_address(ir, type, access, chunk), chunk, stored);
   } else if (unit) {

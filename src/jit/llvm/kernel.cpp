@@ -30,11 +30,26 @@ KernelEmitter::KernelEmitter(llvm::Function& function, const LoopNest& loop_nest
   scalars_ = field(ir, args, kScalars);
   failure = field(ir, args, kFailure);
   scratch = field(ir, args, kScratch);
+  read(data, extents);
+}
+
+KernelEmitter::KernelEmitter(llvm::Function& function, const LoopNest& loop_nest, Variant v, const TargetInfo& t, const ArgumentBlock& block)
+    : nest(loop_nest), variant(v), target(t), ir(function) {
+  const auto word = [&](unsigned number) { return ir.slot_i64(function.getArg(0), ir.i64(number)); };
+  const auto address = [&](unsigned number) { return ir.b.CreateAlignedLoad(ir.b.getPtrTy(), word(number), llvm::Align(8)); };
+  strides_ = word(block.strides());
+  scalars_ = word(block.scalars());
+  failure = address(block.failure());
+  scratch = address(block.scratch());
+  read(word(block.data()), word(block.extents()));
+}
+
+void KernelEmitter::read(Value* data, Value* extents) {
   for (unsigned p = 0; p < params(); ++p)
     data_.push_back(ir.b.CreateAlignedLoad(ir.b.getPtrTy(), ir.b.CreateConstGEP1_64(ir.b.getPtrTy(), data, p), llvm::Align(8)));
   for (unsigned a = 0; a < axes(); ++a) {
-    const bool known = sizes != nullptr && sizes->extents[a] != kAnySize;
-    extents_.push_back(known ? ir.i64(sizes->extents[a]) : ir.load_i64(extents, ir.i64(a)));
+    const bool known = sizes_ != nullptr && sizes_->extents[a] != kAnySize;
+    extents_.push_back(known ? ir.i64(sizes_->extents[a]) : ir.load_i64(extents, ir.i64(a)));
   }
 }
 

@@ -16,6 +16,7 @@
 #include "jit/llvm/compile.h"
 #include "jit/llvm/emit_scalar.h"
 #include "jit/llvm/ir.h"
+#include "jit/run/device_code.h"
 #include "kernels/loops.h"
 
 namespace escapement {
@@ -23,13 +24,16 @@ namespace escapement {
 class KernelEmitter {
  public:
   KernelEmitter(llvm::Function& function, const LoopNest& nest, Variant variant, const TargetInfo& target, const Geometry* sizes);
+  // A kernel of a device: its argument is an ArgumentBlock, and it has no ranges (device/kernel.h).
+  KernelEmitter(llvm::Function& function, const LoopNest& nest, Variant variant, const TargetInfo& target, const ArgumentBlock& block);
 
   const LoopNest& nest;
   const Variant variant;
   const TargetInfo& target;
   Ir ir;
-  Value *outer_begin, *outer_end, *inner_begin, *inner_end;
+  Value *outer_begin = nullptr, *outer_end = nullptr, *inner_begin = nullptr, *inner_end = nullptr;
   Value *failure, *scratch;
+  bool gathers_checked = false;    // whether the kernel has been left already if there is nothing to gather from
 
   unsigned axes() const { return static_cast<unsigned>(nest.axes.size()); }
   unsigned params() const { return static_cast<unsigned>(nest.params.size()); }
@@ -40,9 +44,11 @@ class KernelEmitter {
   Lanes lanes(unsigned count) const { return {count, target.vector_bits >= 256, target.converts_bf16}; }
 
  private:
+  void read(Value* data, Value* extents);
+
   std::vector<Value*> data_, extents_;
   Value *strides_, *scalars_;
-  const Geometry* sizes_;          // null: none is known
+  const Geometry* sizes_ = nullptr;   // null: none is known
 };
 
 // Lanes of a vector for this nest: what fills one register with the elements most of the body works on; divides 32.
@@ -56,6 +62,7 @@ struct Access {
   Value* base = nullptr;    // address at position 0 of the vector axis
   Value* stride = nullptr;  // strided: bytes
   Value* list = nullptr;    // listed: i64 array, lane -> byte offset from base; every lane holds the offset of a valid element
+  bool aligned = false;     // unit: a full chunk's first element lies at a multiple of the chunk's size
 };
 
 // The part of the vector axis that one instance of a body covers.
@@ -128,6 +135,7 @@ class StageBody {
   Value* value(Reg reg);             // of the chunk begun last
   void store();                      // the stage's stores, after all its loads
   unsigned size() const { return size_; }   // nodes that do work
+  std::vector<const LoopInput*> gathers() const;   // those whose values are used
   unsigned lanes() const { return lanes_; }
   const Stage& stage() const { return stage_; }
 

@@ -1,0 +1,275 @@
+// Rows on a device. The canonical order's 32 lanes are the threads of a warp: element i of a segment is taken by thread i % 32, so neighbours are
+// read together; the halves 16, 8, 4, 2, 1 are shuffles.
+//   warp      a warp takes a row: its segments one after the other
+//   block     a block takes a row: its warps take segments in turn, one each a round; then each thread adds up the round's results in the segments'
+//             order, so that every thread has the row's result
+//   partial   a warp takes one segment of one row, for the first stage
+//   finish    as block, but the first stage's segments come from scratch
+// Row values are known to every thread of the team. Stages that write what another thread may read or write wait for each other (Hazards).
+#include <algorithm>
+
+#include "jit/llvm/device/kernel.h"
+
+namespace escapement {
+
+namespace {
+
+constexpr unsigned kInFlight = 4;          // loads of a thread before the first is used, where the body is small
+constexpr unsigned kSmallBelow = 24;       // nodes of a body
+constexpr unsigned kPartialWords = 2;      // a segment's result in the block's memory: value, index
+
+struct RowEmitter {
+  DeviceKernel& device;
+  KernelEmitter& kernel = device.kernel;
+  Ir& ir = device.ir;
+  const Team team = device.variant.team;
+  const bool one_warp = team == Team::warp || team == Team::partial;   // is the team
+  const bool fast = device.variant.fast;
+  Value *rows = nullptr, *length = nullptr;   // points of the parallel axes; elements of a row
+  Odometer outer{kernel, device.axes(false)}, inside{kernel, device.axes(true)};
+  Point row{}, element{};                     // for each_row and each_element bodies
+  Hazards hazards{device.nest};
+  Var round = ir.var(ir.i64(0), "round");     // block: 0 or 1, the half of the block's memory that the next round uses
+
+  void emit();
+  void emit_partials();
+  void start_row(Value* number);
+  void emit_stage(const Stage& stage, bool from_scratch);
+  void emit_row_stage(const Stage& stage);
+  void emit_plain_stage(const Stage& stage);
+  void wait();
+  void wait_before(const Stage& stage);
+  void enter(StageBody& body);
+  Chunk at(StageBody& body, Value* position);
+  std::vector<Partial> segment(StageBody& body, std::vector<Reducer>& reducers, Value* begin);
+  void take(StageBody& body, std::vector<Reducer>& reducers, std::vector<PartialVar>& sums, Value* position, Value* begin);
+  void add_segments_of_warp(StageBody& body, std::vector<Reducer>& reducers, std::vector<TotalVar>& totals);
+  void add_segments_of_block(StageBody& body, std::vector<Reducer>& reducers, std::vector<TotalVar>& totals);
+  void add_from_scratch(std::vector<Reducer>& reducers, std::vector<TotalVar>& totals);
+  void add_round(Reducer& reducer, TotalVar total, Value* count, PartialVar mine, Value* has_one);
+  void reduce(const Stage& stage, bool from_scratch);
+  Value* segments() { return device.quotient_up(length, ir.i64(kReduceSegment)); }
+  Value* scratch_word(Value* segment, size_t reduction, size_t count);
+  Value* row_number = nullptr;
+};
+
+// --- rows
+
+void RowEmitter::emit() {
+  rows = device.product(device.axes(false));
+  length = device.product(device.axes(true));
+  if (team == Team::partial) return emit_partials();
+  Value *first = device.block(), *step = device.blocks();
+  if (one_warp) {
+    first = ir.b.CreateAdd(ir.b.CreateMul(first, device.warps()), device.warp());
+    step = ir.b.CreateMul(step, device.warps());
+  }
+  device.stride_loop("row", first, rows, step, [&](Value* number) {
+    start_row(number);
+    for (const Stage& stage : device.nest.stages) emit_stage(stage, team == Team::finish && &stage == &device.nest.stages[0]);
+    hazards.barrier();   // rows do not meet
+  });
+}
+
+void RowEmitter::emit_partials() {
+  Value* warp = ir.b.CreateAdd(ir.b.CreateMul(device.block(), device.warps()), device.warp());
+  Value* count = segments();
+  device.stride_loop("part", warp, ir.b.CreateMul(rows, count), ir.b.CreateMul(device.blocks(), device.warps()), [&](Value* number) {
+    start_row(ir.b.CreateUDiv(number, count));
+    Value* part = ir.b.CreateURem(number, count);
+    const Stage& stage = device.nest.stages[0];
+    StageBody body(kernel, stage, 1);
+    std::vector<Reducer> reducers;
+    for (const LoopReduction& r : stage.reductions) reducers.emplace_back(kernel, stage, r);
+    enter(body);
+    const std::vector<Partial> results = segment(body, reducers, ir.b.CreateMul(part, ir.i64(kReduceSegment)));
+    ir.if_then(device.is_first_of(team), [&] {
+      for (size_t r = 0; r < results.size(); ++r) device.store_partial(scratch_word(part, r, results.size()), reducers[r], results[r]);
+    });
+  });
+}
+
+void RowEmitter::start_row(Value* number) {
+  row_number = number;
+  start_at(device, outer, number, rows);
+  row = element = Point{};
+  for (unsigned p = 0; p < kernel.params(); ++p) {
+    Value* base = ir.at(kernel.data(p), outer.offset(p));
+    const bool unit = fast && device.nest.params[p].inner == InnerStride::unit;
+    row.params.push_back({Access::Kind::zero, base});
+    element.params.push_back({unit ? Access::Kind::unit : Access::Kind::zero, base});
+  }
+  for (unsigned a = 0; a < kernel.axes(); ++a) {
+    const bool reduced = device.nest.axes[a].reduced;
+    const IndexSource scalar{IndexSource::Kind::scalar, reduced ? ir.i64(0) : outer.index(a)};
+    row.axes.push_back(scalar);
+    element.axes.push_back(reduced && a + 1 == kernel.axes() ? IndexSource{IndexSource::Kind::lanes, nullptr} : scalar);
+  }
+  row.row_values.assign(device.nest.row_values.size(), nullptr);
+}
+
+// --- elements
+
+void RowEmitter::enter(StageBody& body) {
+  element.row_values = row.row_values;
+  if (!fast) return;   // each element is a point of its own
+  body.enter(element);
+}
+
+// The body at one element of the row.
+Chunk RowEmitter::at(StageBody& body, Value* position) {
+  const Chunk chunk = full_chunk(position, 1);
+  if (!fast) {
+    inside.start(position);
+    Point point = element;
+    for (unsigned p = 0; p < kernel.params(); ++p) point.params[p].base = ir.at(element.params[p].base, inside.offset(p));
+    for (const unsigned a : inside.axes()) point.axes[a] = {IndexSource::Kind::scalar, inside.index(a)};
+    body.enter(point);
+  }
+  body.begin(chunk);
+  return chunk;
+}
+
+void RowEmitter::wait() {
+  one_warp ? device.warp_barrier() : device.barrier();
+  hazards.barrier();
+}
+
+void RowEmitter::wait_before(const Stage& stage) {
+  if (hazards.needs_barrier(stage)) wait();
+}
+
+// --- stages
+
+void RowEmitter::emit_stage(const Stage& stage, bool from_scratch) {
+  wait_before(stage);
+  if (stage.kind == Stage::Kind::each_row) emit_row_stage(stage);
+  else if (stage.reductions.empty()) emit_plain_stage(stage);
+  else reduce(stage, from_scratch);
+  // What a block reads or writes beside a reduction comes before the barrier of its last round.
+  if (stage.reductions.empty() || one_warp) hazards.passed(stage);
+}
+
+// Every thread computes it, so that every thread knows the row's values; one stores.
+void RowEmitter::emit_row_stage(const Stage& stage) {
+  StageBody body(kernel, stage, 1);
+  body.enter(row);
+  body.begin(full_chunk(ir.i64(0), 1));
+  for (const RowKeep& keep : stage.keeps) row.row_values[keep.row_value] = body.value(keep.value);
+  if (stage.stores.empty()) return;
+  if (loads_memory(stage)) wait();
+  ir.if_then(device.is_first_of(team), [&] { body.store(); });
+}
+
+void RowEmitter::emit_plain_stage(const Stage& stage) {
+  StageBody body(kernel, stage, 1);
+  Value* first = one_warp ? device.lane() : device.thread();
+  Value* step = one_warp ? ir.i64(kWarp) : device.threads();
+  ir.if_then(ir.b.CreateICmpSGT(length, ir.i64(0)), [&] {
+    enter(body);
+    device.stride_loop("element", first, length, step, [&](Value* position) {
+      at(body, position);
+      body.store();
+    });
+  });
+}
+
+// --- reductions
+
+void RowEmitter::reduce(const Stage& stage, bool from_scratch) {
+  StageBody body(kernel, stage, 1);
+  std::vector<Reducer> reducers;
+  std::vector<TotalVar> totals;
+  for (const LoopReduction& r : stage.reductions) {
+    reducers.emplace_back(kernel, stage, r);
+    totals.push_back(reducers.back().total(1));
+    reducers.back().reset(totals.back(), 1);
+  }
+  ir.if_then(ir.b.CreateICmpSGT(length, ir.i64(0)), [&] {
+    if (from_scratch) return add_from_scratch(reducers, totals);
+    enter(body);
+    one_warp ? add_segments_of_warp(body, reducers, totals) : add_segments_of_block(body, reducers, totals);
+  });
+  for (size_t r = 0; r < reducers.size(); ++r) row.row_values[reducers[r].row_value()] = reducers[r].result(totals[r], 1);
+}
+
+void RowEmitter::add_segments_of_warp(StageBody& body, std::vector<Reducer>& reducers, std::vector<TotalVar>& totals) {
+  ir.loop("segment", ir.i64(0), length, kReduceSegment, [&](Value* begin) {
+    const std::vector<Partial> results = segment(body, reducers, begin);
+    for (size_t r = 0; r < reducers.size(); ++r) reducers[r].add(totals[r], results[r], 1);
+  });
+}
+
+void RowEmitter::add_segments_of_block(StageBody& body, std::vector<Reducer>& reducers, std::vector<TotalVar>& totals) {
+  Value* count = segments();
+  device.stride_loop("round", ir.i64(0), count, device.warps(), [&](Value* first) {
+    Value* number = ir.b.CreateAdd(first, device.warp());
+    Value* has_one = ir.b.CreateICmpSLT(number, count);
+    std::vector<PartialVar> mine;
+    for (Reducer& reducer : reducers) mine.push_back(partial_var(ir, reducer.identity(1, ir.b.getInt64Ty())));
+    ir.if_then(has_one, [&] {
+      const std::vector<Partial> results = segment(body, reducers, ir.b.CreateMul(number, ir.i64(kReduceSegment)));
+      for (size_t r = 0; r < results.size(); ++r) set(ir, mine[r], results[r]);
+    });
+    Value* of_round = ir.min(device.warps(), ir.b.CreateSub(count, first));
+    for (size_t r = 0; r < reducers.size(); ++r) add_round(reducers[r], totals[r], of_round, mine[r], has_one);
+  });
+}
+
+// The results of a round's segments, in their order. The half of the memory that was used last may still be read by a thread that is late; the other
+// one is not, as that thread has passed the last barrier.
+void RowEmitter::add_round(Reducer& reducer, TotalVar total, Value* count, PartialVar mine, Value* has_one) {
+  const unsigned half = kPartialWords * kMostWarps;
+  Value* start = ir.b.CreateMul(ir.get(round), ir.i64(half));
+  const auto word = [&](Value* number) {
+    return device.shared_word(ir.b.CreateAdd(start, ir.b.CreateMul(number, ir.i64(kPartialWords))), 2 * half);
+  };
+  Value* writes = ir.b.CreateAnd(has_one, ir.b.CreateICmpEQ(device.lane(), ir.i64(0)));
+  ir.if_then(writes, [&] { device.store_partial(word(device.warp()), reducer, get(ir, mine)); });
+  device.barrier();
+  ir.loop("result", ir.i64(0), count, 1, [&](Value* number) { reducer.add(total, device.load_partial(word(number), reducer), 1); });
+  ir.set(round, ir.b.CreateXor(ir.get(round), ir.i64(1)));
+}
+
+void RowEmitter::add_from_scratch(std::vector<Reducer>& reducers, std::vector<TotalVar>& totals) {
+  ir.loop("part", ir.i64(0), segments(), 1, [&](Value* number) {
+    for (size_t r = 0; r < reducers.size(); ++r)
+      reducers[r].add(totals[r], device.load_partial(scratch_word(number, r, reducers.size()), reducers[r]), 1);
+  });
+}
+
+Value* RowEmitter::scratch_word(Value* segment, size_t reduction, size_t count) {
+  Value* place = ir.b.CreateAdd(ir.b.CreateMul(row_number, segments()), segment);
+  place = ir.b.CreateAdd(ir.b.CreateMul(place, ir.i64(static_cast<int64_t>(count))), ir.i64(static_cast<int64_t>(reduction)));
+  return ir.slot_i64(kernel.scratch, ir.b.CreateMul(place, ir.i64(kPartialWords)));
+}
+
+// --- one segment: all threads of a warp
+
+std::vector<Partial> RowEmitter::segment(StageBody& body, std::vector<Reducer>& reducers, Value* begin) {
+  std::vector<PartialVar> sums;
+  for (Reducer& reducer : reducers) sums.push_back(partial_var(ir, reducer.identity(1, ir.b.getInt32Ty())));
+  Value* end = ir.min(ir.b.CreateAdd(begin, ir.i64(kReduceSegment)), length);
+  const unsigned together = fast && body.size() < kSmallBelow ? kInFlight : 1, step = together * kWarp;
+  Value* main_end = ir.b.CreateAdd(begin, ir.b.CreateAnd(ir.b.CreateSub(end, begin), ir.i64(-int64_t{step})));
+  ir.loop("main", begin, main_end, step, [&](Value* i) {
+    for (unsigned k = 0; k < together; ++k) take(body, reducers, sums, ir.b.CreateAdd(i, ir.b.CreateAdd(device.lane(), ir.i64(k * kWarp))), begin);
+  });
+  device.stride_loop("tail", ir.b.CreateAdd(main_end, device.lane()), end, ir.i64(kWarp),
+                     [&](Value* position) { take(body, reducers, sums, position, begin); });
+  std::vector<Partial> results;
+  for (size_t r = 0; r < reducers.size(); ++r) results.push_back(combine_warp(device, reducers[r], get(ir, sums[r]), begin));
+  return results;
+}
+
+void RowEmitter::take(StageBody& body, std::vector<Reducer>& reducers, std::vector<PartialVar>& sums, Value* position, Value* begin) {
+  const Chunk chunk = at(body, position);
+  for (size_t r = 0; r < reducers.size(); ++r) set(ir, sums[r], reducers[r].combine(get(ir, sums[r]), reducers[r].element(body, chunk, begin), 1));
+  body.store();
+}
+
+}  // namespace
+
+void emit_device_row(DeviceKernel& device) { RowEmitter{device}.emit(); }
+
+}  // namespace escapement
