@@ -156,6 +156,17 @@ Expr erf(Expr x) {
   return select(lt(magnitude, constant(x, limit)), small, large);
 }
 
+// The distribution function is 1 / (1 + 2^(x * R(x^2))): its logit is odd. Behind the first clamp the result is less than 1e-7. As in
+// one_plus_exp_negative, half of the denominator is always in range.
+Expr gelu_for_half(Expr x) {
+  Expr square = clamp_high(x * x, 5.6 * 5.6);
+  Expr y = clamp_low(clamp_high(x * polynomial(square, kGeluLogitF32, {}), 128.2), -124);
+  Expr magic = constant(x, rounder(x, exponent_bias(x) - 1));
+  Expr sum = y + magic, r = y - (sum - magic), scale = power_of_two(sum);
+  Expr half = fma(polynomial(r, kExp2ForHalfF32, {}) * r, scale, scale + constant(x, 0.5));
+  return x / (half + half);
+}
+
 // --- logarithms, after FDLIBM: with s = f / (2 + f), log(1 + f) = f - (f*f/2 - s * (f*f/2 + R(s*s))).
 
 namespace {

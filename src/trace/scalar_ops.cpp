@@ -192,6 +192,7 @@ Expr lerp(Expr start, Expr end, Expr weight) {
 
 static Expr instantiate(Op op, Expr a, Expr b, Expr c, const Attrs& at, const Numbers& k) {
   const Expr _{};
+  if (op == Op::gelu && is_half(k.storage)) return gelu_for_half(a);   // the row's value, as far as such a type holds it
   switch (op) {
 #define OP(name, kind, arity, rule, tier, aten, scalar) \
   case Op::name: return scalar;

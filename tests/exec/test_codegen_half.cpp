@@ -110,7 +110,7 @@ LoopNest softmax(DType type, Schedule schedule) {
   return nest;
 }
 
-escapement::testing::Launch whole(const std::vector<int64_t>& extents, Values values) {
+Launch whole(const std::vector<int64_t>& extents, Values values) {
   return {extents, {{row_major(extents), 0, 0, values}, {row_major(extents)}}, {}};
 }
 
@@ -126,6 +126,23 @@ TEST(CodegenHalf, SoftmaxOfEveryLength) {
     expect_equal_split(nest, whole({2, 9001}, Values::tame));
     const LoopNest column = softmax(type, Schedule::column);
     for (int64_t n : {1, 31, 33, 100}) expect_equal(column, Variant::fast, whole({2, 37, n}, Values::tame));
+    for (int64_t rows : {255, 256, 257, 1300}) expect_equal(column, rows == 257 ? Variant::general : Variant::fast, whole({1, rows, 45}, Values::tame));
+  }
+}
+
+// Short rows are taken in groups: more and fewer rows than one has, over several axes, in pieces, beside operands that all rows share.
+TEST(CodegenHalf, RowsInGroups) {
+  for (DType type : {DType::bf16, kF32}) {
+    LoopNest nest = softmax(type, Schedule::row);
+    nest.axes.insert(nest.axes.begin(), 2, LoopAxis{});
+    for (int64_t n : {0, 1, 5, 64, 127, 128, 129, 700, 1025})
+      for (int64_t rows : {1, 3, 15, 16, 17}) {
+        expect_equal(nest, Variant::fast, whole({2, 3, rows, n}, Values::tame), {5, 1});
+        Launch strided = whole({2, 3, rows, n}, Values::wild);
+        for (Operand& operand : strided.operands) operand.strides = {rows * 3 * (n + 3), n + 3, 3 * (n + 3), 1};
+        expect_equal(nest, Variant::fast, strided, {2, 1});
+      }
+    expect_equal_sized(nest, Variant::fast, whole({1, 3, 40, 17}, Values::tame));
   }
 }
 
@@ -133,7 +150,7 @@ TEST(CodegenHalf, SoftmaxInPlace) {
   LoopNest nest = softmax(DType::bf16, Schedule::row);
   nest.params = {{DType::bf16, true, InnerStride::unit}};
   nest.stages[2].stores[0].param = 0;
-  for (int64_t n : {7, 100, 9000}) expect_equal(nest, Variant::fast, {{3, n}, {{row_major({3, n})}}, {}});
+  for (int64_t n : {7, 100, 9000}) expect_equal(nest, Variant::fast, {{19, n}, {{row_major({19, n})}}, {}});
 }
 
 TEST(ComputedAgain, OnlyWhatIsTheSameAndWorthIt) {

@@ -3,6 +3,8 @@
 // chunk is two registers wide, so that a row of the operand is read a cache line at a time; four if the bodies are small, as
 // each step of the walk has its price.
 //
+// What a later stage would compute again (computed_again.h) is kept on the stack, for the first elements of each column of a chunk.
+//
 // A small body that only reduces takes its elements in another order: those of a few accumulators, which stay in registers, from the first to
 // the last of a segment, then those of the next few. Accumulators that are G apart are taken together (G of them, 32 / G at a time), since
 // these are what the tree combines first: it is done in registers but for the last steps.
@@ -12,6 +14,7 @@
 #include <functional>
 
 #include "jit/llvm/reducer.h"
+#include "kernels/computed_again.h"
 
 namespace escapement {
 
@@ -19,6 +22,7 @@ namespace {
 
 constexpr unsigned kSmallBelow = 12;  // nodes of a body
 constexpr unsigned kInRegistersBelow = 3;
+constexpr unsigned kKeptBytes = 32 << 10;
 
 struct ColumnEmitter {
   KernelEmitter& kernel;
@@ -29,6 +33,8 @@ struct ColumnEmitter {
   std::vector<Value*> strides{};          // general: per param, along the vector axis
   std::vector<Value*> row_values{};
   std::vector<AccumulatorArray> arrays{};
+  std::optional<ComputedAgain> again = computed_again(kernel.nest);
+  Value* kept = nullptr;                  // what that is between its stages: an element's for all columns, then the next one's
   std::vector<Value*> steps{};            // per param: bytes from element to element, if there is one reduced axis; else ...
   std::vector<Value*> lists{};            // ... per param that is read in registers: where the elements of a segment lie
 
@@ -39,9 +45,13 @@ struct ColumnEmitter {
   void emit_chunk(const Chunk& chunk);
   Point row_point();
   Point element_point();
+  DType kept_type() const { return kernel.nest.stages[again->first].body.type(again->first_reg); }
+  unsigned kept_elements() const { return kKeptBytes / (lanes * static_cast<unsigned>(size_of(kept_type()))); }
+  Access kept_place(Value* element, const Chunk& chunk);
   Access access_of(unsigned param, Value* base);
   void emit_row_stage(const Stage& stage, const Chunk& chunk);
   void emit_plain_stage(const Stage& stage, const Chunk& chunk);
+  void emit_elements(StageBody& body, const Chunk& chunk, Value* begin, Value* end);
   void emit_reducing_stage(const Stage& stage, const Chunk& chunk);
   void emit_segment(StageBody& body, std::vector<Reducer>& reducers, const Chunk& chunk, Value* begin, Value* end);
   bool stays_in_registers(const StageBody& body) const;
@@ -78,6 +88,7 @@ void ColumnEmitter::emit() {
   for (unsigned a : axes(true)) length = ir.b.CreateMul(length, kernel.extent(a));
   for (unsigned p = 0; p < kernel.params(); ++p) strides.push_back(kernel.stride(p, vector_axis()));
   Odometer parallel(kernel, axes(false)), reduced(kernel, axes(true));
+  if (again) kept = ir.array(ir.storage_type(kept_type()), (kept_elements() + 1) * lanes, "kept");
   outer = &parallel;
   inside = &reduced;
   parallel.start(kernel.outer_begin);
@@ -135,10 +146,28 @@ void ColumnEmitter::emit_row_stage(const Stage& stage, const Chunk& chunk) {
   for (const RowKeep& keep : stage.keeps) row_values[keep.row_value] = body.value(keep.value);
 }
 
+// Those behind the last that is kept have one place more.
+Access ColumnEmitter::kept_place(Value* element, const Chunk& chunk) {
+  Value* place = ir.b.CreateSub(ir.b.CreateMul(ir.min(element, ir.i64(kept_elements())), ir.i64(lanes)), chunk.position);
+  return {Access::Kind::unit, ir.at(kept, ir.b.CreateMul(place, ir.i64(size_of(kept_type())))), nullptr, nullptr};
+}
+
 void ColumnEmitter::emit_plain_stage(const Stage& stage, const Chunk& chunk) {
   StageBody body(kernel, stage, lanes);
   inside->start_at_zero();
-  ir.loop("element", ir.i64(0), length, 1, [&](Value*) {
+  const bool takes = again && &stage == &kernel.nest.stages[again->later];
+  Value* first = takes ? ir.min(length, ir.i64(kept_elements())) : ir.i64(0);
+  if (takes) {
+    StageBody taking(kernel, stage, lanes);
+    taking.take(again->later_reg, {});
+    emit_elements(taking, chunk, ir.i64(0), first);
+  }
+  emit_elements(body, chunk, first, length);
+}
+
+void ColumnEmitter::emit_elements(StageBody& body, const Chunk& chunk, Value* begin, Value* end) {
+  ir.loop("element", begin, end, 1, [&](Value* element) {
+    if (body.takes()) body.take(again->later_reg, kept_place(element, chunk));
     body.enter(element_point());
     body.begin(chunk);
     body.store();
@@ -176,7 +205,9 @@ void ColumnEmitter::emit_segment(StageBody& body, std::vector<Reducer>& reducers
   Value* step = first_step(ir.b.CreateSub(end, begin));
   Value* used = ir.b.CreateAdd(ir.b.CreateShl(step, 1), ir.i64(1));  // at least as many as the tree reads
   for (size_t r = 0; r < reducers.size(); ++r) clear(reducers[r], arrays[r], ir.min(used, ir.i64(kReduceLanes)));
+  const bool keeps = again && &body.stage() == &kernel.nest.stages[again->first];
   ir.loop("element", begin, end, 1, [&](Value* i) {
+    if (keeps) body.keep(again->first_reg, kept_place(i, chunk));
     body.enter(element_point());
     body.begin(chunk);
     Value* index = ir.b.CreateSub(i, begin);

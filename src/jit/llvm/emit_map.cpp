@@ -9,17 +9,17 @@ namespace escapement {
 namespace {
 
 constexpr unsigned kUnrollBelow = 24;  // nodes
-constexpr unsigned kMostLanes = 32;    // of a chunk
+constexpr unsigned kMostLanes = 64;    // of a chunk
 
 unsigned unroll_of(const KernelEmitter& kernel, const StageBody& body) {
   return kernel.variant != Variant::general && body.size() < kUnrollBelow ? 2 : 1;
 }
 
-// Two registers for a large body: two chains of dependent operations run side by side, which fills the machine better than
-// one after the other.
+// Four registers for a large body: as many chains of dependent operations run side by side, which fills the machine better than one after the
+// other.
 unsigned lanes_of(const KernelEmitter& kernel, const StageBody& narrow) {
   const bool large = kernel.variant != Variant::general && narrow.size() >= kUnrollBelow;
-  return large ? std::min(2 * narrow.lanes(), kMostLanes) : narrow.lanes();
+  return large ? std::min(4 * narrow.lanes(), kMostLanes) : narrow.lanes();
 }
 
 std::vector<unsigned> all_but_last(unsigned axes) {

@@ -1,5 +1,6 @@
 // The row schedule: one iteration of the outer loop is one row; its stages run one after another over the row, with row values in
-// registers between them.
+// registers between them. Short rows of several stages are taken in groups, each stage for all rows of a group before the next one: else a row
+// would wait for its own reductions and for what is computed once per row, which is a chain of scalar operations (the logarithm of log_softmax).
 //   fast     the reduced axes are one contiguous (or broadcast) axis
 //   general  any strides and any number of reduced axes: before each chunk a small loop lists where its elements lie
 //   partial  first stage only, some segments of each row, results to scratch
@@ -18,6 +19,8 @@ namespace {
 
 constexpr int64_t kKeptBytes = 32 << 10;  // a multiple of what any loop takes at a time
 constexpr int64_t kMostAtOnce = 256;      // bytes, of one chunk
+constexpr int64_t kGroupRows = 16, kGroupElements = 2048;
+constexpr size_t kGroupStages = 3;        // of fewer, there is little to wait for
 
 struct RowEmitter {
   KernelEmitter& kernel;
@@ -29,6 +32,7 @@ struct RowEmitter {
   std::vector<Value*> lists{};    // general: per param, byte offsets of a chunk's elements
   std::vector<Value*> indices{};  // general: per axis, indices of a chunk's elements (indexed reduced axes only)
   std::optional<ComputedAgain> again{};
+  std::vector<Value*> waiting{};  // groups: per row value, those of the rows
   Access kept{};                  // where that is between its stages, ...
   Value* kept_end = nullptr;      // ... of elements up to here
 
@@ -36,9 +40,18 @@ struct RowEmitter {
   bool general() const { return kernel.variant == Variant::general; }
   std::vector<unsigned> axes(bool reduced) const;
   void emit();
+  void emit_rows(Odometer& outer);
+  bool in_groups() const { return kernel.variant == Variant::fast && kernel.nest.stages.size() >= kGroupStages; }
+  void emit_groups(Odometer& outer);
+  void emit_group(Odometer& outer, Value* rows);
+  Value* rows_of_group();
+  Value* waiting_slot(uint32_t row_value, Value* number);
+  void read_waiting(const Stage& stage, Value* number);
+  void write_waiting(const Stage& stage, Value* number);
   void start_row(Odometer& outer);
   void allocate_lists();
   void allocate_kept();
+  DType kept_type() const { return kernel.nest.stages[again->first].body.type(again->first_reg); }
   bool takes_kept(const Stage& stage) const { return again && &stage == &kernel.nest.stages[again->later]; }
   void list_elements(const Chunk& chunk);
   void emit_stage(const Stage& stage);
@@ -68,6 +81,11 @@ void RowEmitter::emit() {
   if (general()) allocate_lists();
   else if (kernel.variant != Variant::partial) allocate_kept();
   outer.start(kernel.outer_begin);
+  if (in_groups()) emit_groups(outer);
+  else emit_rows(outer);
+}
+
+void RowEmitter::emit_rows(Odometer& outer) {
   ir.loop("row", kernel.outer_begin, kernel.outer_end, 1, [&](Value* number) {
     start_row(outer);
     const std::vector<Stage>& stages = kernel.nest.stages;
@@ -80,6 +98,65 @@ void RowEmitter::emit() {
     }
     outer.advance();
   });
+}
+
+// --- groups
+
+// As many as the first-level cache holds beside their results.
+Value* RowEmitter::rows_of_group() {
+  Value* some = ir.b.CreateSelect(ir.b.CreateICmpSGT(length, ir.i64(0)), length, ir.i64(1));
+  Value* fitting = ir.min(ir.b.CreateUDiv(ir.i64(kGroupElements), some), ir.i64(kGroupRows));
+  return ir.b.CreateSelect(ir.b.CreateICmpSGT(fitting, ir.i64(1)), fitting, ir.i64(1));
+}
+
+void RowEmitter::emit_groups(Odometer& outer) {
+  for (DType type : kernel.nest.row_values) waiting.push_back(ir.array(ir.storage_type(type), kGroupRows, "waiting"));
+  Value* most = rows_of_group();
+  Var first = ir.var(kernel.outer_begin, "first");
+  ir.while_loop("group", [&] { return ir.b.CreateICmpSLT(ir.get(first), kernel.outer_end); }, [&] {
+    Value* rows = ir.min(most, ir.b.CreateSub(kernel.outer_end, ir.get(first)));
+    emit_group(outer, rows);
+    ir.set(first, ir.b.CreateAdd(ir.get(first), rows));
+  });
+}
+
+void RowEmitter::emit_group(Odometer& outer, Value* rows) {
+  Value* memory = kept.base;
+  outer.remember();
+  for (const Stage& stage : kernel.nest.stages) {
+    outer.go_back();
+    ir.loop("row", ir.i64(0), rows, 1, [&](Value* number) {
+      start_row(outer);
+      if (again) kept.base = ir.b.CreateGEP(ir.storage_type(kept_type()), memory, ir.b.CreateMul(number, length));
+      read_waiting(stage, number);
+      emit_stage(stage);
+      write_waiting(stage, number);
+      outer.advance();
+    });
+  }
+  kept.base = memory;
+}
+
+Value* RowEmitter::waiting_slot(uint32_t row_value, Value* number) {
+  return ir.b.CreateGEP(ir.storage_type(kernel.nest.row_values[row_value]), waiting[row_value], number);
+}
+
+void RowEmitter::read_waiting(const Stage& stage, Value* number) {
+  for (const LoopInput& input : stage.inputs) {
+    if (input.kind != LoopInput::Kind::row) continue;
+    const DType type = kernel.nest.row_values[input.number];
+    Value* stored = ir.b.CreateLoad(ir.storage_type(type), waiting_slot(input.number, number));
+    row.row_values[input.number] = widen(ir, type, stored, 1);
+  }
+}
+
+void RowEmitter::write_waiting(const Stage& stage, Value* number) {
+  const auto write = [&](uint32_t row_value) {
+    Value* stored = narrow(ir, kernel.nest.row_values[row_value], row.row_values[row_value], {1});
+    ir.b.CreateStore(stored, waiting_slot(row_value, number));
+  };
+  for (const LoopReduction& reduction : stage.reductions) write(reduction.row_value);
+  for (const RowKeep& keep : stage.keeps) write(keep.row_value);
 }
 
 // --- points
@@ -116,7 +193,7 @@ void RowEmitter::allocate_kept() {
   again = computed_again(kernel.nest);
   if (again && kernel.variant == Variant::finish && again->first == 0) again.reset();   // that stage is run elsewhere
   if (!again) return;
-  const DType type = kernel.nest.stages[again->first].body.type(again->first_reg);
+  const DType type = kept_type();
   const int64_t elements = kKeptBytes / size_of(type), more = kMostAtOnce / size_of(type);
   kept = {Access::Kind::unit, ir.array(ir.storage_type(type), static_cast<unsigned>(elements + more), "kept"), nullptr, nullptr};
   kept_end = ir.i64(elements);

@@ -129,6 +129,17 @@ void Odometer::start(Value* flat) {
   }
 }
 
+void Odometer::remember() {
+  remembered_.clear();
+  for (Var v : indices_) remembered_.push_back(kernel_.ir.get(v));
+  for (Var v : offsets_) remembered_.push_back(kernel_.ir.get(v));
+}
+
+void Odometer::go_back() {
+  for (size_t i = 0; i < remembered_.size(); ++i)
+    kernel_.ir.set(i < indices_.size() ? indices_[i] : offsets_[i - indices_.size()], remembered_[i]);
+}
+
 void Odometer::advance() {
   if (!axes_.empty()) advance_axis(axes_.size() - 1);
 }

@@ -108,6 +108,8 @@ class Odometer {
   void start(Value* flat);                        // row-major over its axes; divides
   void start_at_zero();
   void advance();                                 // to the next point; at the last one it wraps around
+  void remember();                                // where it stands, to ...
+  void go_back();                                 // ... be there again
   Value* offset(unsigned param) { return kernel_.ir.get(offsets_[param]); }   // bytes
   Value* index(unsigned axis);                    // an axis of its own
   const std::vector<unsigned>& axes() const { return axes_; }
@@ -119,6 +121,7 @@ class Odometer {
   std::vector<unsigned> axes_;
   std::vector<Var> indices_;   // per own axis
   std::vector<Var> offsets_;   // per param
+  std::vector<Value*> remembered_;
 };
 
 // --- bodies
@@ -130,6 +133,7 @@ class StageBody {
   // chunk's is stored, those behind position `last` there. `take`: it is loaded instead of computed. Before `enter`.
   void keep(Reg reg, const Access& place, Value* last = nullptr);
   void take(Reg reg, const Access& place);
+  bool takes() const { return taken_.has_value(); }
   void enter(const Point& point);    // emits what all lanes share. Only where at least one element follows: it reads memory
   void begin(const Chunk& chunk);    // emits the nodes for this chunk
   Value* value(Reg reg);             // of the chunk begun last
