@@ -123,3 +123,12 @@ def test_every_nest_assembles(tmp_path, compute):
 
 # One test of each kind; `GTEST_FILTER=* ESCAPEMENT_PTX_FOLDER=... build/tests/test_simt` writes all (1,300 kernels).
 NESTS = "CodegenMap.EveryConversion:CodegenMap.Gather:CodegenRow.LayerNorm:CodegenColumn.LayerNorm:CodegenRow.LargeBody*:CodegenRow.ReducedIndex*"
+
+
+@pytest.mark.parametrize("name", ["tests/test_simt", "src/torch/libescapement.so.0"])
+def test_nothing_of_cuda_is_linked(name):
+    file = pathlib.Path(find_tool()).resolve().parents[1] / name
+    if not file.exists():
+        pytest.skip(f"{name} is not built")
+    needed = re.findall(r"NEEDED.*\[(.*)\]", subprocess.run(["readelf", "-d", str(file)], capture_output=True, text=True, check=True).stdout)
+    assert needed and [library for library in needed if re.search("cuda|nvJit|nvrtc|nvptx", library, re.IGNORECASE)] == []

@@ -56,8 +56,8 @@ Grid random_grid(const LoopNest& nest, DeviceVariant variant, uint64_t seed) {
   std::mt19937_64 random(seed * 2654435761u + static_cast<uint64_t>(variant.team));
   Grid grid;
   grid.blocks = static_cast<uint32_t>(1 + random() % 5);
-  const uint32_t warps[] = {1, 2, 3, 4, 8};
-  grid.threads = kWarp * (nest.schedule == Schedule::column ? kColumnWarps : warps[random() % 5]);
+  const uint32_t warps[] = {1, 2, 3, 4, 8, most_threads(nest, variant) / kWarp};
+  grid.threads = kWarp * (nest.schedule == Schedule::column ? kColumnWarps : warps[random() % 6]);
   return grid;
 }
 

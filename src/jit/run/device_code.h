@@ -33,9 +33,16 @@ bool has_team(const LoopNest& nest, DeviceVariant variant);
 std::string name_of(DeviceVariant variant);
 
 inline constexpr unsigned kWarp = 32;
-inline constexpr unsigned kMostWarps = 32;      // of a block
+inline constexpr unsigned kMostWarps = 16;      // of a block on a row
 inline constexpr unsigned kColumnWarps = 8;     // of a block on columns, always: a warp is 32 neighbouring columns
+inline constexpr unsigned kOtherWarps = 8;      // of any other block, at most
 inline constexpr unsigned kVectorBytes = 16;    // of one access of a thread, at most
+
+// Threads of a block, at most: what the registers of a thread are counted for.
+constexpr unsigned most_threads(const LoopNest& nest, DeviceVariant variant) {
+  const bool of_row = nest.schedule == Schedule::row && (variant.team == Team::block || variant.team == Team::finish);
+  return kWarp * (of_row ? kMostWarps : kOtherWarps);
+}
 
 // The words of a kernel's argument, in order.
 class ArgumentBlock {

@@ -118,6 +118,7 @@ Partial DeviceKernel::load_partial(Value* word, Reducer& reducer) {
 void DeviceKernel::finish() {
   ir.finish();
   function_.addFnAttr(kSharedAttribute, std::to_string(8 * shared_words_));
+  function_.addFnAttr("nvvm.maxntid", std::to_string(most_threads(nest, variant)));
 }
 
 // --- loops and counts
