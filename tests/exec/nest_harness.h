@@ -34,7 +34,7 @@ enum class Values { tame, wild, positions };  // wild: NaN, infinities, denormal
 struct Operand {
   std::vector<int64_t> strides;   // elements, per axis
   int64_t gather_stride = 0;      // elements
-  int64_t gather_extent = 0;      // 0: not gathered
+  int64_t gather_extent = 0;      // 0: not gathered; -1: gathered, and there is no memory
   Values values = Values::tame;
 };
 

@@ -65,6 +65,7 @@ void fill(GuardedBuffer& buffer, DType type, const Operand& operand, std::mt1993
 }
 
 size_t bytes_of(const Launch& launch, const Operand& operand, DType type) {
+  if (operand.gather_extent < 0) return 0;
   int64_t last = 0;
   for (size_t a = 0; a < launch.extents.size(); ++a) {
     if (operand.strides[a] != 0 && launch.extents[a] == 0) return 0;

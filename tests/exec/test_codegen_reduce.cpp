@@ -353,6 +353,32 @@ TEST(CodegenColumn, SeveralReducedAxesWithAnyStrides) {
   expect_equal(nest, Variant::general, launch);
 }
 
+// y = 2x in one stage, its sum read from y in the next, and a running value of each row: t = t / 2 + sum. Stages wait for what they read of each other.
+TEST(CodegenStages, ReadWhatOthersWroteBefore) {
+  const DType f = DType::f32;
+  for (const Schedule schedule : {Schedule::row, Schedule::column}) {
+    LoopNest nest = reduction(schedule, Op::sum, f, schedule == Schedule::row ? std::vector{false, true} : std::vector{true, false});
+    nest.params.push_back({f, true, InnerStride::unit});
+    Stage doubling;
+    doubling.inputs = {load_of(0)};
+    const Reg x = doubling.body.input(0, f);
+    doubling.stores = {{2, doubling.body.emit(ScalarOp::add, f, x, x)}};
+    Stage running;
+    running.kind = Stage::Kind::each_row;
+    running.inputs = {load_of(1), row_input(0)};
+    const Reg half = running.body.emit(ScalarOp::mul, f, running.body.input(0, f), running.body.constant(0.5, f));
+    running.stores = {{1, running.body.emit(ScalarOp::add, f, half, running.body.input(1, f))}};
+    nest.stages[0].inputs = {load_of(2)};
+    nest.stages = {doubling, nest.stages[0], running};
+    for (const Variant variant : {Variant::fast, Variant::general})
+      for (const int64_t n : {1, 33, 100, 1025, 5000}) {
+        Launch launch = launch_of(nest, schedule == Schedule::row ? std::vector<int64_t>{3, n} : std::vector<int64_t>{n, 37}, Values::tame);
+        launch.operands.push_back(launch.operands[0]);
+        expect_equal(nest, variant, launch);
+      }
+  }
+}
+
 // Every element of `from` stored as `to` beside the greatest of its row or column.
 LoopNest converting(Schedule schedule, DType from, DType to) {
   LoopNest nest = reduction(schedule, Op::amax, from, schedule == Schedule::row ? std::vector{false, true} : std::vector{true, false});

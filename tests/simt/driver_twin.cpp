@@ -37,7 +37,7 @@ struct TwinFunction {
   int device = 0;
   TwinKernel kernel;
   size_t argument_bytes = 0;
-  unsigned most_threads = 1024;
+  unsigned most_threads = 256;    // of a kernel that names no other number: each may have all registers
 };
 
 struct TwinModule {

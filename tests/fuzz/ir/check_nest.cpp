@@ -4,18 +4,28 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <utility>
 
 #include "fuzz/ir/checks.h"
 #include "fuzz/ir/guarded_memory.h"
 #include "fuzz/ir/nest_maker.h"
 #include "jit/llvm/compile.h"
+#include "jit/llvm/device/device.h"
 #include "jit/run/launch.h"
 #include "jit/run/row_block.h"
 #include "kernels/loop_interpreter.h"
+#include "simt/simt.h"
 #include "trace/reduce_order.h"
 
 namespace escapement::fuzz {
 namespace {
+
+// Sanitizers do not follow fibers that change stacks by themselves.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kFibers = false;
+#else
+constexpr bool kFibers = true;
+#endif
 
 struct Wrong {
   std::string what;
@@ -30,17 +40,21 @@ struct Layout {
 
 class NestCheck {
  public:
-  NestCheck(uint64_t seed, Counts& counts) : random_(seed), counts_(counts), nest(random_nest(random_)), uses_(param_uses(nest)) {}
+  NestCheck(uint64_t seed, Counts& counts)
+      : random_(seed), device_random_(~seed), counts_(counts), nest(random_nest(random_)), uses_(param_uses(nest)) {}
 
   void run() {
     verify(nest);
     check_text();
     sized_ = random_.one_in(24);
-    for (int i = 0; i < 40; ++i) launch();
+    for (int i = 0; i < 40; ++i) {
+      on_device_ = kFibers && i < kDeviceLaunches && device_random_.one_in(3);
+      launch();
+    }
   }
 
  private:
-  Random random_;
+  Random random_, device_random_;   // one of its own: with or without device kernels, a seed makes the same nest
   Counts& counts_;
 
  public:
@@ -245,6 +259,7 @@ class NestCheck {
       compare(expected, got, name, layout);
     };
     check(Variant::general, layout.geometry, code(Variant::general), "general");
+    check_device(layout.geometry, false, layout, contents, expected, side);
     Geometry arranged = layout.geometry;
     if (!arrange(arranged)) {
       check(Variant::general, arranged, code(Variant::general), "general, merged");
@@ -253,6 +268,7 @@ class NestCheck {
       return;
     }
     check(Variant::fast, arranged, code(Variant::fast), "fast");
+    check_device(arranged, true, layout, contents, expected, side);
     const Ranges r = ranges(arranged);
     const bool is_short = r.reduced >= 1 && r.reduced <= kBlockLength;
     if (has_block(nest) && is_short && is_block(nest, arranged)) check(Variant::block, arranged, code(Variant::block), "block");
@@ -310,6 +326,58 @@ class NestCheck {
     compare(expected, got, "split", layout);
   }
 
+  // --- as kernels of a device, on the SIMT twin
+  DeviceTwin& twin(DeviceVariant variant) {
+    auto& twin = twins_[name_of(variant)];
+    if (!twin) twin = device_twin({&nest, variant, "fuzz_nest"});
+    return *twin;
+  }
+
+  testing::Grid grid(DeviceVariant variant) {
+    const bool column = nest.schedule == Schedule::column;
+    const auto warps = column ? kColumnWarps : static_cast<unsigned>(device_random_.between(1, most_threads(nest, variant) / kWarp));
+    return {static_cast<uint32_t>(device_random_.between(1, 4)), kWarp * warps};
+  }
+
+  bool one_reduced_axis(const Geometry& g) const {   // the last of them aside, all are 1
+    int64_t longest = 1, last = 1;
+    for (size_t a = 0; a < nest.axes.size(); ++a)
+      if (nest.axes[a].reduced) longest = std::max(longest, std::exchange(last, g.extents[a]));
+    return longest == 1;
+  }
+
+  void check_device(const Geometry& g, bool fast, const Layout& layout, const Contents& contents, const Memory& expected, GuardedMemory::Side side) {
+    const Ranges r = ranges(g);
+    if (!on_device_ || far_ || r.outer == 0 || r.inner == 0) return;
+    if (nest.schedule == Schedule::column) fast = one_reduced_axis(g);
+    for (const Team team : {Team::thread, Team::tile, Team::warp, Team::block, Team::partial}) {
+      const DeviceVariant variant{team, fast};
+      if (!has_team(nest, variant)) continue;
+      Memory got = make_memory(contents, layout, side);
+      std::vector<uint64_t> scratch(static_cast<size_t>(r.outer * ((r.reduced + kReduceSegment - 1) / kReduceSegment) * 2) * (1 + nest.stages[0].reductions.size()), 77);
+      run_on_device(variant, g, layout, got, scratch);
+      if (team == Team::partial) run_on_device({Team::finish, fast}, g, layout, got, scratch);
+      compare(expected, got, "device " + name_of(variant), layout);
+    }
+  }
+
+  void run_on_device(DeviceVariant variant, const Geometry& g, const Layout& layout, Memory& memory, std::vector<uint64_t>& scratch) {
+    testing::SimtMachine machine(device_random_.bits());
+    for (size_t p = 0; p < nest.params.size(); ++p)
+      machine.allow(memory.blocks[p].data(), memory.blocks[p].size(), static_cast<size_t>(size_of(nest.params[p].dtype)));
+    machine.allow(&memory.failure, 8, 8, true);
+    machine.allow(scratch.data(), scratch.size() * 8, 8);
+    const ArgumentBlock block(nest);
+    std::vector<uint64_t> words(block.words());
+    const auto put = [&](unsigned place, const auto& values) {
+      for (const auto value : values) words[place++] = (uint64_t)value;
+    };
+    put(block.data(), memory.data), put(block.extents(), g.extents), put(block.strides(), g.strides), put(block.scalars(), layout.scalars);
+    put(block.failure(), std::vector<void*>{&memory.failure, scratch.data()});
+    const std::string fault = machine.run(twin(variant).thread(), twin(variant).shared_bytes(), grid(variant), words.data());
+    if (!fault.empty()) throw Wrong{"device " + name_of(variant) + ": " + fault + describe(layout)};
+  }
+
   // Operands copied into place, in pieces of any size.
   void check_staged(const Layout& layout, const Contents& contents, const Memory& expected, GuardedMemory::Side side) {
     escapement::Launch staged;
@@ -358,7 +426,10 @@ class NestCheck {
   static constexpr int64_t kMostPoints = 5000;
 
   std::vector<ParamUse> uses_;
-  bool sized_ = false, far_ = false;
+  static constexpr int kDeviceLaunches = 6;     // the twin takes its time
+
+  bool sized_ = false, far_ = false, on_device_ = false;
+  std::map<std::string, std::unique_ptr<DeviceTwin>> twins_;
   std::map<Variant, std::unique_ptr<CodeModule>> modules_;
   std::vector<std::unique_ptr<CodeModule>> sized_modules_;
 };

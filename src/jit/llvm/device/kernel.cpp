@@ -118,7 +118,8 @@ Partial DeviceKernel::load_partial(Value* word, Reducer& reducer) {
 void DeviceKernel::finish() {
   ir.finish();
   function_.addFnAttr(kSharedAttribute, std::to_string(8 * shared_words_));
-  function_.addFnAttr("nvvm.maxntid", std::to_string(most_threads(nest, variant)));
+  // 256 threads may have all registers that there are. A smaller limit would only make the assembler spill for more blocks at a time.
+  if (most_threads(nest, variant) > kWarp * kOtherWarps) function_.addFnAttr("nvvm.maxntid", std::to_string(most_threads(nest, variant)));
 }
 
 // --- loops and counts
