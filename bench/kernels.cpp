@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "jit/llvm/compile.h"
+#include "jit/llvm/device/device.h"
 #include "trace/scalar_math.h"
 
 namespace escapement {
@@ -223,6 +224,14 @@ void roof_copy(benchmark::State& state) {
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(2 * bytes));
 }
 
+// Device code: `count` kernels in one PTX text, one thread. docs/cuda.md.
+void ptx(benchmark::State& state, Build build, DType type, Team team) {
+  const LoopNest nest = build(type);
+  std::vector<DeviceSource> sources;
+  for (int64_t i = 0; i < state.range(0); ++i) sources.push_back({&nest, {team, true}, "kernel" + std::to_string(i)});
+  for (auto _ : state) benchmark::DoNotOptimize(device_ptx(sources, {}));
+}
+
 LoopNest layer_norm(DType type) { return layer_norm_nest(type, false); }
 LoopNest layer_norm_gelu(DType type) { return layer_norm_nest(type, true); }
 
@@ -249,6 +258,13 @@ void register_all() {
     benchmark::RegisterBenchmark(("run_general/" + std::string(c.name)).c_str(), kernel, c.build, DType::f32, Variant::general)->Args({256, 768});
     benchmark::RegisterBenchmark(("emit/" + std::string(c.name)).c_str(), emit_only, c.build, DType::f32)->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime();
   }
+  for (const Case& c : kCases) {
+    for (const Team team : {Team::tile, Team::warp, Team::block})
+      if (has_team(c.build(DType::f32), {team, true}))
+        benchmark::RegisterBenchmark(("ptx/" + std::string(c.name) + "/" + name_of(DeviceVariant{team, true})).c_str(), ptx, c.build, DType::f32, team)
+            ->Arg(1)->Unit(benchmark::kMillisecond);
+  }
+  benchmark::RegisterBenchmark("ptx/softmax", ptx, softmax_nest, DType::f32, Team::block)->Arg(16)->Arg(64)->Unit(benchmark::kMillisecond);
   benchmark::RegisterBenchmark("compile_twelve/layer_norm_gelu", compile_twelve, layer_norm_gelu, DType::f32)->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime()->UseRealTime();
 }
 

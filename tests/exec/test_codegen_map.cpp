@@ -259,7 +259,7 @@ Launch gather_launch(const LoopNest& nest, int64_t rows, int64_t columns, int64_
 TEST(CodegenMap, Gather) {
   for (DType type : kStorage)
     for (bool varies : {false, true})
-      for (int64_t columns : {1, 5, 8, 33, 70}) {
+      for (int64_t columns : {1, 5, 8, 33, 70, 512, 515}) {
         LoopNest nest = gather_nest(type, varies, true);
         for (Variant variant : {Variant::fast, Variant::general}) {
           expect_equal(nest, variant, gather_launch(nest, 9, columns, 7, 7));

@@ -19,7 +19,7 @@ struct MapEmitter {
   Value* points() { return device.product(device.axes(false)); }
   Access access_of(unsigned param, Value* base, bool aligned);
   Point point_at(Odometer& outer, bool aligned);
-  Value* all_aligned(Odometer& outer);
+  std::vector<Value*> bases(Odometer& outer);
   void emit_points();
   void emit_tiles();
   void emit_piece(Odometer& outer, Value* begin);
@@ -69,21 +69,17 @@ Point MapEmitter::point_at(Odometer& outer, bool aligned) {
 }
 
 // Pieces begin at multiples of `together`, so it is enough to look where the vector axis begins.
-Value* MapEmitter::all_aligned(Odometer& outer) {
-  Value* odd = ir.i64(0);
-  for (unsigned p = 0; p < kernel.params(); ++p) {
-    if (device.nest.params[p].inner != InnerStride::unit) continue;
-    Value* address = ir.b.CreatePtrToInt(ir.at(kernel.data(p), outer.offset(p)), ir.b.getInt64Ty());
-    odd = ir.b.CreateOr(odd, ir.b.CreateAnd(address, ir.i64(together * size_of(device.nest.params[p].dtype) - 1)));
-  }
-  return ir.b.CreateICmpEQ(odd, ir.i64(0));
+std::vector<Value*> MapEmitter::bases(Odometer& outer) {
+  std::vector<Value*> result;
+  for (unsigned p = 0; p < kernel.params(); ++p) result.push_back(ir.at(kernel.data(p), outer.offset(p)));
+  return result;
 }
 
 void MapEmitter::emit_piece(Odometer& outer, Value* begin) {
   Value *end = kernel.extent(vector), *piece = ir.b.CreateMul(device.threads(), ir.i64(together));
   Value* whole = ir.b.getFalse();
   if (together > 1) {
-    whole = ir.b.CreateAnd(ir.b.CreateICmpSLE(ir.b.CreateAdd(begin, piece), end), all_aligned(outer));
+    whole = ir.b.CreateAnd(ir.b.CreateICmpSLE(ir.b.CreateAdd(begin, piece), end), all_aligned(device, bases(outer), together));
     ir.if_then(whole, [&] {
       run(point_at(outer, true), full_chunk(ir.b.CreateAdd(begin, ir.b.CreateMul(device.thread(), ir.i64(together))), together));
     });

@@ -5,6 +5,7 @@
 //             order, so that every thread has the row's result
 //   partial   a warp takes one segment of one row, for the first stage
 //   finish    as block, but the first stage's segments come from scratch
+// Stages that reduce nothing are as fast maps: several elements of a thread at a time where they are aligned.
 // Row values are known to every thread of the team. Stages that write what another thread may read or write wait for each other (Hazards).
 #include <algorithm>
 
@@ -14,8 +15,7 @@ namespace escapement {
 
 namespace {
 
-constexpr unsigned kInFlight = 4;          // loads of a thread before the first is used, where the body is small
-constexpr unsigned kSmallBelow = 24;       // nodes of a body
+constexpr unsigned kSmallBelow = 24;       // nodes of a body: as many elements of a thread at once as are 16 bytes, all read before the first is used
 constexpr unsigned kPartialWords = 2;      // a segment's result in the block's memory: value, index
 
 struct RowEmitter {
@@ -37,6 +37,8 @@ struct RowEmitter {
   void emit_stage(const Stage& stage, bool from_scratch);
   void emit_row_stage(const Stage& stage);
   void emit_plain_stage(const Stage& stage);
+  Value* emit_aligned_part(const Stage& stage, Value* first, Value* step);
+  std::vector<Value*> bases_of(const Stage& stage);
   void wait();
   void wait_before(const Stage& stage);
   void enter(StageBody& body);
@@ -166,12 +168,46 @@ void RowEmitter::emit_plain_stage(const Stage& stage) {
   Value* first = one_warp ? device.lane() : device.thread();
   Value* step = one_warp ? ir.i64(kWarp) : device.threads();
   ir.if_then(ir.b.CreateICmpSGT(length, ir.i64(0)), [&] {
+    Value* begin = fast ? emit_aligned_part(stage, first, step) : ir.i64(0);
     enter(body);
-    device.stride_loop("element", first, length, step, [&](Value* position) {
+    device.stride_loop("element", ir.b.CreateAdd(begin, first), length, step, [&](Value* position) {
       at(body, position);
       body.store();
     });
   });
+}
+
+// Up to 16 bytes an access where the row's elements lie at multiples of that, the same for all threads of the team; where it ends.
+Value* RowEmitter::emit_aligned_part(const Stage& stage, Value* first, Value* step) {
+  const unsigned together = device_vector(device.nest);
+  Var end = ir.var(ir.i64(0), "aligned_end");
+  if (together == 1) return ir.get(end);
+  ir.if_then(all_aligned(device, bases_of(stage), together), [&] {
+    ir.set(end, ir.b.CreateAnd(length, ir.i64(-int64_t{together})));
+    StageBody body(kernel, stage, together);
+    Point point = element;
+    point.row_values = row.row_values;
+    for (Access& access : point.params) access.aligned = true;
+    ir.if_then(ir.b.CreateICmpSGT(ir.get(end), ir.i64(0)), [&] {
+      body.enter(point);
+      const auto times = [&](Value* count) { return ir.b.CreateMul(count, ir.i64(together)); };
+      device.stride_loop("aligned", times(first), ir.get(end), times(step), [&](Value* position) {
+        body.begin(full_chunk(position, together));
+        body.store();
+      });
+    });
+  });
+  return ir.get(end);
+}
+
+// Of what the stage reads and writes; null for the other parameters.
+std::vector<Value*> RowEmitter::bases_of(const Stage& stage) {
+  std::vector<Value*> bases(kernel.params());
+  const auto use = [&](uint32_t param) { bases[param] = element.params[param].base; };
+  for (const LoopInput& input : stage.inputs)
+    if (input.kind == LoopInput::Kind::load || input.kind == LoopInput::Kind::gather) use(input.number);
+  for (const LoopStore& store : stage.stores) use(store.param);
+  return bases;
 }
 
 // --- reductions
@@ -250,7 +286,7 @@ std::vector<Partial> RowEmitter::segment(StageBody& body, std::vector<Reducer>& 
   std::vector<PartialVar> sums;
   for (Reducer& reducer : reducers) sums.push_back(partial_var(ir, reducer.identity(1, ir.b.getInt32Ty())));
   Value* end = ir.min(ir.b.CreateAdd(begin, ir.i64(kReduceSegment)), length);
-  const unsigned together = fast && body.size() < kSmallBelow ? kInFlight : 1, step = together * kWarp;
+  const unsigned together = fast && body.size() < kSmallBelow ? device_vector(device.nest) : 1, step = together * kWarp;
   Value* main_end = ir.b.CreateAdd(begin, ir.b.CreateAnd(ir.b.CreateSub(end, begin), ir.i64(-int64_t{step})));
   ir.loop("main", begin, main_end, step, [&](Value* i) {
     for (unsigned k = 0; k < together; ++k) take(body, reducers, sums, ir.b.CreateAdd(i, ir.b.CreateAdd(device.lane(), ir.i64(k * kWarp))), begin);

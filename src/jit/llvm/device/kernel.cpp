@@ -194,6 +194,20 @@ void Hazards::passed(const Stage& stage) {
   stores_ |= !stage.stores.empty();
 }
 
+// --- alignment
+
+Value* all_aligned(DeviceKernel& device, const std::vector<Value*>& bases, unsigned together) {
+  Ir& ir = device.ir;
+  Value* odd = ir.i64(0);
+  for (unsigned p = 0; p < bases.size(); ++p) {
+    if (!bases[p] || device.nest.params[p].inner != InnerStride::unit) continue;
+    Value* address = ir.b.CreatePtrToInt(bases[p], ir.b.getInt64Ty());
+    Value* with_gathered = ir.b.CreateOr(address, device.kernel.stride(p, device.kernel.axes()));   // any position of it
+    odd = ir.b.CreateOr(odd, ir.b.CreateAnd(with_gathered, ir.i64(together * size_of(device.nest.params[p].dtype) - 1)));
+  }
+  return ir.b.CreateICmpEQ(odd, ir.i64(0));
+}
+
 // --- a whole kernel
 
 namespace {

@@ -83,6 +83,9 @@ class Hazards {
 };
 bool loads_memory(const Stage& stage);
 
+// Whether each parameter with unit stride has its base (null: it has none to look at) at a multiple of `together` elements.
+Value* all_aligned(DeviceKernel& device, const std::vector<Value*>& bases, unsigned together);
+
 // --- by schedule
 void emit_device_map(DeviceKernel& device);
 void emit_device_row(DeviceKernel& device);

@@ -148,9 +148,9 @@ std::unique_ptr<llvm::TargetMachine> make_machine(int compute) {
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
   const std::string cpu = "sm_" + std::to_string(compute);
 #if LLVM_VERSION_MAJOR >= 21
-  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(triple, cpu, ptx_version(compute), options, {}, {}, llvm::CodeGenOptLevel::Aggressive));
+  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(triple, cpu, ptx_version(compute), options, {}, {}, llvm::CodeGenOptLevel::Default));
 #else
-  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(triple.str(), cpu, ptx_version(compute), options, {}, {}, llvm::CodeGenOptLevel::Aggressive));
+  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(triple.str(), cpu, ptx_version(compute), options, {}, {}, llvm::CodeGenOptLevel::Default));
 #endif
 }
 
