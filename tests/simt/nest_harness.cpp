@@ -34,19 +34,41 @@ constexpr uint64_t kBlockOneIn = 100;
 
 }  // namespace
 
+namespace {
+
+// Partial and finish, for rows and columns alike.
+void expect_equal_in_parts(const LoopNest& nest, bool fast, const Launch& launch, const Memory& expected, GuardedBuffer::Guard guard, uint64_t seed) {
+  Memory got = make_memory(nest, launch, guard, seed);
+  const Ranges ranges = ranges_of(nest, launch);
+  const int64_t points = ranges.outer * (nest.schedule == Schedule::column ? ranges.inner : 1);
+  const int64_t segments = (ranges.reduced + kReduceSegment - 1) / kReduceSegment;
+  std::vector<uint64_t> scratch(static_cast<size_t>(points * segments) * nest.stages[0].reductions.size() * 2, 77);
+  const uint64_t mix = mixed(nest, launch, seed);
+  for (const DeviceVariant device : {DeviceVariant{Team::partial, fast}, DeviceVariant{Team::finish, fast}}) {
+    const Grid grid = random_grid(nest, device, mix);
+    EXPECT_EQ(run_on_twin(nest, device, launch, got, grid, mix, &scratch), "") << describe(nest, device, launch, grid);
+  }
+  expect_same(nest, expected, got, "in parts " + describe(nest, Variant::finish, launch));
+}
+
+}  // namespace
+
 void expect_equal(const LoopNest& nest, Variant variant, const Launch& launch, Pieces, uint64_t seed) {
   verify(nest);
   if (variant == Variant::block && mixed(nest, launch, seed) % kBlockOneIn != 0) return;
   const auto guard = launch.extents.back() % 2 == 0 ? GuardedBuffer::Guard::before : GuardedBuffer::Guard::after;
   const Memory expected = interpreted(nest, launch, guard, seed);
   const uint64_t mix = mixed(nest, launch, seed);
-  for (const DeviceVariant device : variants_for(nest, launch, variant == Variant::fast || variant == Variant::block)) {
+  const std::vector<DeviceVariant> variants = variants_for(nest, launch, variant == Variant::fast || variant == Variant::block);
+  for (const DeviceVariant device : variants) {
     const Grid grid = random_grid(nest, device, mix);
     Memory got = make_memory(nest, launch, guard, seed);
     const std::string fault = run_on_twin(nest, device, launch, got, grid, mix), what = describe(nest, device, launch, grid);
     EXPECT_EQ(fault, "") << what;
     if (fault.empty()) expect_same(nest, expected, got, what);
   }
+  const bool in_parts = nest.schedule == Schedule::column && has_team(nest, {Team::partial, true});
+  if (in_parts) expect_equal_in_parts(nest, variants.front().fast, launch, expected, guard, seed);
 }
 
 void expect_equal_sized(const LoopNest& nest, Variant variant, const Launch& launch, Pieces pieces, uint64_t seed) {
@@ -54,17 +76,8 @@ void expect_equal_sized(const LoopNest& nest, Variant variant, const Launch& lau
 }
 
 void expect_equal_split(const LoopNest& nest, const Launch& launch, uint64_t seed) {
-  const Memory expected = interpreted(nest, launch, GuardedBuffer::Guard::after, seed);
-  Memory got = make_memory(nest, launch, GuardedBuffer::Guard::after, seed);
-  const Ranges ranges = ranges_of(nest, launch);
-  const int64_t segments = (ranges.reduced + kReduceSegment - 1) / kReduceSegment;
-  std::vector<uint64_t> scratch(static_cast<size_t>(ranges.outer * segments) * nest.stages[0].reductions.size() * 2, 77);
-  const uint64_t mix = mixed(nest, launch, seed);
-  for (const DeviceVariant device : {DeviceVariant{Team::partial, true}, DeviceVariant{Team::finish, true}}) {
-    const Grid grid = random_grid(nest, device, mix);
-    EXPECT_EQ(run_on_twin(nest, device, launch, got, grid, mix, &scratch), "") << describe(nest, device, launch, grid);
-  }
-  expect_same(nest, expected, got, "split " + describe(nest, Variant::finish, launch));
+  const auto guard = GuardedBuffer::Guard::after;
+  expect_equal_in_parts(nest, true, launch, interpreted(nest, launch, guard, seed), guard, seed);
 }
 
 }  // namespace escapement::testing

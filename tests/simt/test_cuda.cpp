@@ -87,7 +87,7 @@ TEST(CudaRun, Rows) {
 TEST(CudaRun, Columns) {
   const LoopNest nest = doubling(Schedule::column, {true, true, false});
   const DeviceCode code(nest);
-  for (const std::vector<int64_t>& extents : {std::vector<int64_t>{1, 1, 1}, {3, 40, 33}, {1, 1100, 70}, {0, 3, 4}}) expect_right(code, launch_of(nest, extents));
+  for (const std::vector<int64_t>& extents : {std::vector<int64_t>{1, 1, 1}, {3, 40, 33}, {1, 1100, 70}, {2, 1024, 300}, {0, 3, 4}}) expect_right(code, launch_of(nest, extents));
 }
 
 // --- errors
@@ -292,7 +292,9 @@ TEST(CudaLaunch, GridsFollowSizesAndLimits) {
   EXPECT_EQ(steps(Schedule::row, {false, true}, {4096, 8192}), (Steps{{{Team::block, true}, 132 * 8, 256}}));
   EXPECT_EQ(steps(Schedule::row, {false, true}, {64, 4096}), (Steps{{{Team::block, true}, 64, 128}}));
   EXPECT_EQ(steps(Schedule::row, {false, true}, {1, 1 << 22}), (Steps{{{Team::partial, true}, 512, 256}, {{Team::finish, true}, 1, 512}}));
-  EXPECT_EQ(steps(Schedule::column, {true, false}, {8192, 768}), (Steps{{{Team::block, true}, 24, 256}}));
+  EXPECT_EQ(steps(Schedule::column, {true, false}, {8192, 768}), (Steps{{{Team::partial, true}, 24 * 8, 256}, {{Team::finish, true}, 24, 256}}));
+  EXPECT_EQ(steps(Schedule::column, {true, false}, {1000, 768}), (Steps{{{Team::block, true}, 24, 256}}));
+  EXPECT_EQ(steps(Schedule::column, {true, false}, {8192, 100000}), (Steps{{{Team::block, true}, 132 * 8, 256}}));
   EXPECT_TRUE(steps(Schedule::map, {false, false}, {0, 5}).empty());
 }
 

@@ -18,6 +18,7 @@ constexpr int64_t kThreads = 256;             // of a block, where nothing else 
 constexpr int64_t kRowWarps = 8;              // of a block of warps with a row each
 constexpr int64_t kShortRow = 2048;           // elements: a warp takes such a row, if there are many
 constexpr int64_t kWorthParts = 64 * kReduceSegment;
+constexpr int64_t kBlocksAtWork = 2;           // of columns, on a multiprocessor: with fewer, long columns are done in parts
 constexpr int64_t kShortVector = 64;          // elements of the vector axis: fewer leave most of a block without work
 
 struct Points {
@@ -75,9 +76,13 @@ std::vector<GridStep> plan_row(const LoopNest& nest, bool fast, const Points& po
   return {{{Team::block, fast}, blocks_for(points.parallel, of_block, limits), of_block}};
 }
 
-GridStep plan_column(bool fast, const Points& points, const DeviceLimits& limits) {
+std::vector<GridStep> plan_column(const LoopNest& nest, bool fast, const Points& points, const DeviceLimits& limits) {
   constexpr int64_t kOfColumns = kWarp * kColumnWarps;
-  return {{Team::block, fast}, blocks_for(points.parallel * quotient_up(points.vector, kWarp), kOfColumns, limits), kOfColumns};
+  const int64_t groups = points.parallel * quotient_up(points.vector, kWarp), segments = quotient_up(points.reduced, kReduceSegment);
+  const GridStep whole{{Team::block, fast}, blocks_for(groups, kOfColumns, limits), kOfColumns};
+  const bool few = groups < int64_t{limits.multiprocessors} * kBlocksAtWork && segments > 1;
+  if (!few || !has_team(nest, {Team::partial, fast})) return {whole};
+  return {{{Team::partial, fast}, blocks_for(groups * segments, kOfColumns, limits), kOfColumns}, {{Team::finish, fast}, whole.blocks, kOfColumns}};
 }
 
 std::vector<GridStep> plan(const LoopNest& nest, const Geometry& geometry, const DeviceLimits& limits) {
@@ -86,7 +91,7 @@ std::vector<GridStep> plan(const LoopNest& nest, const Geometry& geometry, const
   switch (nest.schedule) {
     case Schedule::map: return {plan_map(nest, is_fast(nest, geometry), points, limits)};
     case Schedule::row: return plan_row(nest, is_fast(nest, geometry), points, limits);
-    case Schedule::column: return {plan_column(one_reduced_axis(nest, geometry), points, limits)};
+    case Schedule::column: return plan_column(nest, one_reduced_axis(nest, geometry), points, limits);
   }
   return {};
 }
@@ -103,7 +108,7 @@ void arrange(const LoopNest& nest, Geometry& geometry) {
 
 uint64_t scratch_for(const LoopNest& nest, const Points& points) {
   const auto segments = static_cast<uint64_t>(quotient_up(points.reduced, kReduceSegment));
-  return static_cast<uint64_t>(points.parallel) * segments * nest.stages.front().reductions.size() * 2 * sizeof(uint64_t);
+  return static_cast<uint64_t>(points.parallel * points.vector) * segments * nest.stages.front().reductions.size() * 2 * sizeof(uint64_t);
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ bool has_team(const LoopNest& nest, DeviceVariant variant) {
   switch (nest.schedule) {
     case Schedule::map: return variant.team == Team::tile || (variant.team == Team::thread && !variant.fast);
     case Schedule::row: return variant.team == Team::warp || variant.team == Team::block || (in_parts && reduces_first(nest));
-    case Schedule::column: return variant.team == Team::block;
+    case Schedule::column: return variant.team == Team::block || (in_parts && reduces_first(nest));
   }
   return false;
 }

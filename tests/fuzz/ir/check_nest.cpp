@@ -354,7 +354,8 @@ class NestCheck {
       const DeviceVariant variant{team, fast};
       if (!has_team(nest, variant)) continue;
       Memory got = make_memory(contents, layout, side);
-      std::vector<uint64_t> scratch(static_cast<size_t>(r.outer * ((r.reduced + kReduceSegment - 1) / kReduceSegment) * 2) * (1 + nest.stages[0].reductions.size()), 77);
+      const int64_t points = nest.schedule == Schedule::column ? r.outer * r.inner : r.outer;
+      std::vector<uint64_t> scratch(static_cast<size_t>(points * ((r.reduced + kReduceSegment - 1) / kReduceSegment) * 2) * (1 + nest.stages[0].reductions.size()), 77);
       run_on_device(variant, g, layout, got, scratch);
       if (team == Team::partial) run_on_device({Team::finish, fast}, g, layout, got, scratch);
       compare(expected, got, "device " + name_of(variant), layout);

@@ -1,7 +1,8 @@
 // Columns on a device: a block of 8 warps takes 32 neighbouring columns, a warp's threads one each, so that a row of the operand is read together.
 // Thread (warp w, lane x) has the accumulators w, w + 8, w + 16, w + 24 of column x. The halves 16 and 8 of the canonical order are its own; for 4, 2
 // and 1 the warps exchange what they have through the block's memory, and every thread combines it, so that all of them know the column's result.
-// Columns past the end keep to the barriers and touch no memory.
+// Columns past the end keep to the barriers and touch no memory. Few columns, each long, are done in parts: partial takes a segment of 32 columns a
+// block, finish reads the segments' results from scratch.
 #include "jit/llvm/device/kernel.h"
 
 namespace escapement {
@@ -19,6 +20,7 @@ struct ColumnEmitter {
   const unsigned vector = kernel.axes() - 1;      // the vector axis
   Value *rows = nullptr, *length = nullptr;       // points of the other parallel axes; elements of a column
   Value *column = nullptr, *valid = nullptr;      // this thread's; whether there is one
+  Value* number = nullptr;                        // of the column among all columns of the nest
   Odometer outer{kernel, device.axes(false)}, inside{kernel, device.axes(true)};
   Point row{}, element{};
   Hazards hazards{device.nest};
@@ -26,16 +28,20 @@ struct ColumnEmitter {
   Var half = ir.var(ir.i64(0), "half");           // of the block's memory that is used next
 
   void emit();
+  void emit_partials();
   void start_columns(Value* number, Value* groups);
-  void emit_stage(const Stage& stage);
+  void emit_stage(const Stage& stage, bool from_scratch);
   void emit_row_stage(const Stage& stage);
   void emit_plain_stage(const Stage& stage);
-  void reduce(const Stage& stage);
+  void reduce(const Stage& stage, bool from_scratch);
   void run_row(const Stage& stage, bool stores);
   void read_row_values(Point& point);
   void keep(uint32_t number, Value* value) { ir.set(row_values[number], value); }
   Chunk at(StageBody& body, Value* position);
-  void add_segment(StageBody& body, std::vector<Reducer>& reducers, std::vector<TotalVar>& totals, Value* begin);
+  std::vector<Partial> segment(StageBody& body, std::vector<Reducer>& reducers, Value* begin);
+  void add_from_scratch(std::vector<Reducer>& reducers, std::vector<TotalVar>& totals);
+  Value* segments() { return device.quotient_up(length, ir.i64(kReduceSegment)); }
+  Value* scratch_word(Value* segment, size_t reduction, size_t count);
   Partial exchange(Reducer& reducer, Partial mine);
   Value* word(Value* warp, unsigned end);
 };
@@ -44,17 +50,39 @@ void ColumnEmitter::emit() {
   rows = device.product(device.axes(false));
   length = device.product(device.axes(true));
   for (const DType type : device.nest.row_values) row_values.push_back(ir.var(ir.constant(type, 0, 1), "row_value"));
+  if (device.variant.team == Team::partial) return emit_partials();
+  const bool in_parts = device.variant.team == Team::finish;
   Value* groups = device.quotient_up(kernel.extent(vector), ir.i64(kWarp));
-  device.stride_loop("columns", device.block(), ir.b.CreateMul(rows, groups), device.blocks(), [&](Value* number) {
-    start_columns(number, groups);
-    for (const Stage& stage : device.nest.stages) emit_stage(stage);
+  device.stride_loop("columns", device.block(), ir.b.CreateMul(rows, groups), device.blocks(), [&](Value* group) {
+    start_columns(group, groups);
+    for (const Stage& stage : device.nest.stages) emit_stage(stage, in_parts && &stage == &device.nest.stages[0]);
     hazards.barrier();   // columns do not meet
   });
 }
 
-void ColumnEmitter::start_columns(Value* number, Value* groups) {
-  start_at(device, outer, ir.b.CreateUDiv(number, groups), rows);
-  column = ir.b.CreateAdd(ir.b.CreateMul(ir.b.CreateURem(number, groups), ir.i64(kWarp)), device.lane());
+void ColumnEmitter::emit_partials() {
+  const Stage& stage = device.nest.stages[0];
+  Value *groups = device.quotient_up(kernel.extent(vector), ir.i64(kWarp)), *count = segments();
+  Value* pieces = ir.b.CreateMul(ir.b.CreateMul(rows, groups), count);
+  device.stride_loop("piece", device.block(), pieces, device.blocks(), [&](Value* piece) {
+    start_columns(ir.b.CreateUDiv(piece, count), groups);
+    Value* part = ir.b.CreateURem(piece, count);
+    StageBody body(kernel, stage, 1);
+    std::vector<Reducer> reducers;
+    for (const LoopReduction& r : stage.reductions) reducers.emplace_back(kernel, stage, r);
+    const std::vector<Partial> results = segment(body, reducers, ir.b.CreateMul(part, ir.i64(kReduceSegment)));
+    ir.if_then(ir.b.CreateAnd(valid, ir.b.CreateICmpEQ(device.warp(), ir.i64(0))), [&] {
+      for (size_t r = 0; r < results.size(); ++r) device.store_partial(scratch_word(part, r, results.size()), reducers[r], results[r]);
+    });
+  });
+}
+
+// Group number `group`: 32 columns of a point of the other axes.
+void ColumnEmitter::start_columns(Value* group, Value* groups) {
+  Value* point = ir.b.CreateUDiv(group, groups);
+  start_at(device, outer, point, rows);
+  column = ir.b.CreateAdd(ir.b.CreateMul(ir.b.CreateURem(group, groups), ir.i64(kWarp)), device.lane());
+  number = ir.b.CreateAdd(ir.b.CreateMul(point, kernel.extent(vector)), column);
   valid = ir.b.CreateICmpSLT(column, kernel.extent(vector));
   const std::vector<unsigned> reduced = device.axes(true);
   row = element = Point{};
@@ -97,14 +125,14 @@ Chunk ColumnEmitter::at(StageBody& body, Value* position) {
 
 // --- stages
 
-void ColumnEmitter::emit_stage(const Stage& stage) {
+void ColumnEmitter::emit_stage(const Stage& stage, bool from_scratch) {
   if (hazards.needs_barrier(stage)) {
     device.barrier();
     hazards.barrier();
   }
   if (stage.kind == Stage::Kind::each_row) emit_row_stage(stage);
   else if (stage.reductions.empty()) emit_plain_stage(stage);
-  else reduce(stage);
+  else reduce(stage, from_scratch);
   if (stage.reductions.empty()) hazards.passed(stage);   // else the barrier of the last segment lies behind its accesses
 }
 
@@ -150,7 +178,7 @@ void ColumnEmitter::emit_plain_stage(const Stage& stage) {
 
 // --- reductions
 
-void ColumnEmitter::reduce(const Stage& stage) {
+void ColumnEmitter::reduce(const Stage& stage, bool from_scratch) {
   StageBody body(kernel, stage, 1);
   std::vector<Reducer> reducers;
   std::vector<TotalVar> totals;
@@ -159,11 +187,34 @@ void ColumnEmitter::reduce(const Stage& stage) {
     totals.push_back(reducers.back().total(1));
     reducers.back().reset(totals.back(), 1);
   }
-  ir.loop("segment", ir.i64(0), length, kReduceSegment, [&](Value* begin) { add_segment(body, reducers, totals, begin); });
+  if (from_scratch) {
+    add_from_scratch(reducers, totals);
+  } else {
+    ir.loop("segment", ir.i64(0), length, kReduceSegment, [&](Value* begin) {
+      const std::vector<Partial> results = segment(body, reducers, begin);
+      for (size_t r = 0; r < results.size(); ++r) reducers[r].add(totals[r], results[r], 1);
+    });
+  }
   for (size_t r = 0; r < reducers.size(); ++r) keep(reducers[r].row_value(), reducers[r].result(totals[r], 1));
 }
 
-void ColumnEmitter::add_segment(StageBody& body, std::vector<Reducer>& reducers, std::vector<TotalVar>& totals, Value* begin) {
+void ColumnEmitter::add_from_scratch(std::vector<Reducer>& reducers, std::vector<TotalVar>& totals) {
+  ir.if_then(valid, [&] {
+    ir.loop("part", ir.i64(0), segments(), 1, [&](Value* part) {
+      for (size_t r = 0; r < reducers.size(); ++r)
+        reducers[r].add(totals[r], device.load_partial(scratch_word(part, r, reducers.size()), reducers[r]), 1);
+    });
+  });
+}
+
+Value* ColumnEmitter::scratch_word(Value* segment, size_t reduction, size_t count) {
+  Value* place = ir.b.CreateAdd(ir.b.CreateMul(number, segments()), segment);
+  place = ir.b.CreateAdd(ir.b.CreateMul(place, ir.i64(static_cast<int64_t>(count))), ir.i64(static_cast<int64_t>(reduction)));
+  return ir.slot_i64(kernel.scratch, ir.b.CreateMul(place, ir.i64(kPartialWords)));
+}
+
+// One segment's results, known to all threads of the column.
+std::vector<Partial> ColumnEmitter::segment(StageBody& body, std::vector<Reducer>& reducers, Value* begin) {
   std::vector<std::vector<PartialVar>> sums(reducers.size());
   for (size_t r = 0; r < reducers.size(); ++r)
     for (unsigned k = 0; k < kAccumulators; ++k) sums[r].push_back(partial_var(ir, reducers[r].identity(1, ir.b.getInt32Ty())));
@@ -185,11 +236,13 @@ void ColumnEmitter::add_segment(StageBody& body, std::vector<Reducer>& reducers,
       ir.if_then(ir.b.CreateICmpSLT(position, end), [&] { take(position, k); });
     }
   });
+  std::vector<Partial> results;
   for (size_t r = 0; r < reducers.size(); ++r) {
     std::vector<Partial> mine;
     for (const PartialVar v : sums[r]) mine.push_back(get(ir, v));
-    reducers[r].add(totals[r], exchange(reducers[r], reducers[r].in_row(reducers[r].tree(mine, 1), begin)), 1);
+    results.push_back(exchange(reducers[r], reducers[r].in_row(reducers[r].tree(mine, 1), begin)));
   }
+  return results;
 }
 
 Value* ColumnEmitter::word(Value* warp, unsigned end) {
