@@ -2,6 +2,9 @@
 // what a caller may do wrong.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
+#include "jit/cuda/linker.h"
 #include "kernels/loop_interpreter.h"
 #include "simt/cuda_run.h"
 #include "trace/reduce_order.h"
@@ -198,6 +201,48 @@ TEST(CudaDriver, AFaultEndsTheDevice) {
     EXPECT_STREQ(error.what(), "the device was ended by an earlier error (700); start a new process");
   }
   EXPECT_EQ(twin_driver().calls(), calls);
+}
+
+// --- nvJitLink
+
+TEST(CudaLinker, AbsenceIsNothing) {
+  EXPECT_EQ(cuda::Linker::open("libno_such_linker.so"), nullptr);
+  EXPECT_EQ(cuda::Linker::open("libm.so.6"), nullptr);
+}
+
+TEST(CudaLinker, WhatItLinksIsLoaded) {
+  const LoopNest nest = doubling(Schedule::map, {false});
+  const DeviceCode code(nest);
+  Opened opened(code);
+  cuda::Device device(opened.driver, 0);
+  const auto linker = cuda::Linker::open(ESCAPEMENT_TWIN_LINKER);
+  ASSERT_TRUE(linker);
+  const cuda::LoadedModule module(device, linker->link(code.ptx, device.limits().compute));
+  EXPECT_NE(module.function(kernel_name({Team::tile, true})), nullptr);
+  try {
+    linker->link("nonsense", 90);
+    FAIL();
+  } catch (const cuda::LinkError& error) {
+    EXPECT_STREQ(error.what(), "nvJitLink (4): that is no PTX");
+  }
+}
+
+// The real one, where $ESCAPEMENT_NVJITLINK names it: it needs no GPU.
+TEST(CudaLinker, TheRealOneTakesOurPtx) {
+  const char* path = std::getenv("ESCAPEMENT_NVJITLINK");
+  if (!path) GTEST_SKIP() << "ESCAPEMENT_NVJITLINK names no library";
+  const auto linker = cuda::Linker::open(path);
+  ASSERT_TRUE(linker);
+  for (const Schedule schedule : {Schedule::map, Schedule::row, Schedule::column}) {
+    const LoopNest nest = doubling(schedule, schedule == Schedule::map ? std::vector{false} : schedule == Schedule::row ? std::vector{false, true} : std::vector{true, false});
+    const DeviceCode code(nest);
+    for (const int compute : {80, 90, 100, 120}) {
+      const std::vector<char> cubin = linker->link(code.ptx, compute);
+      EXPECT_GT(cubin.size(), 1000u);
+      EXPECT_EQ(std::string(cubin.data(), 4), "\x7f" "ELF");
+    }
+  }
+  EXPECT_THROW(linker->link(".version 8.1\n.target sm_80\nnonsense\n", 90), cuda::LinkError);
 }
 
 // --- what a caller may do wrong

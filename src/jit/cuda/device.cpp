@@ -40,13 +40,17 @@ void Device::note(const DeviceError& error) {
   if (error.ends_device()) ended_ = error.status;
 }
 
-LoadedModule::LoadedModule(Device& device, const std::string& ptx) : device_(device) {
+LoadedModule::LoadedModule(Device& device, const std::string& ptx) : device_(device) { load(ptx.c_str()); }
+
+LoadedModule::LoadedModule(Device& device, const std::vector<char>& code) : device_(device) { load(code.data()); }
+
+void LoadedModule::load(const void* image) {
   std::array<char, 4096> log{};
   std::array<int, 2> names{kErrorLog, kErrorLogBytes};
   std::array<void*, 2> values{log.data(), as_value(log.size())};
-  device.within([&] {
+  device_.within([&] {
     try {
-      device.driver().call<&DriverTable::cuModuleLoadDataEx>(&module_, static_cast<const void*>(ptx.c_str()), 2u, names.data(), values.data());
+      device_.driver().call<&DriverTable::cuModuleLoadDataEx>(&module_, image, 2u, names.data(), values.data());
     } catch (const DeviceError& error) {
       throw DeviceError(std::string(error.what()) + (log[0] ? ": " : "") + log.data(), error.status);
     }

@@ -74,13 +74,16 @@ class Device {
 // Kernels of one PTX text.
 class LoadedModule {
  public:
-  LoadedModule(Device& device, const std::string& ptx);   // throws DeviceError, with what the driver's assembler says
+  LoadedModule(Device& device, const std::string& ptx);          // throws DeviceError, with what the driver's assembler says
+  LoadedModule(Device& device, const std::vector<char>& code);   // of Linker::link
   ~LoadedModule();
   LoadedModule(const LoadedModule&) = delete;
   LoadedModule& operator=(const LoadedModule&) = delete;
   Function function(const std::string& name) const;
 
  private:
+  void load(const void* image);
+
   Device& device_;
   Module module_ = nullptr;
 };
