@@ -25,13 +25,14 @@ const TwinControl& twin_driver() {
 
 std::string kernel_name(DeviceVariant variant) { return "nest_" + name_of(variant); }
 
-DeviceCode::DeviceCode(const LoopNest& loop_nest) : nest(loop_nest) {
+DeviceCode::DeviceCode(const LoopNest& loop_nest, bool with_twins) : nest(loop_nest) {
   std::vector<DeviceSource> sources;
   for (const Team team : {Team::thread, Team::tile, Team::warp, Team::block, Team::partial, Team::finish})
     for (const bool fast : {false, true})
       if (has_team(nest, {team, fast})) sources.push_back({&nest, {team, fast}, kernel_name({team, fast})});
   ptx = device_ptx(sources, {});
-  for (const DeviceSource& source : sources) twins.push_back(device_twin(source));
+  for (const DeviceSource& source : sources)
+    if (with_twins) twins.push_back(device_twin(source));
 }
 
 void DeviceCode::offer() const {

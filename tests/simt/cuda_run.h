@@ -17,7 +17,7 @@ const TwinControl& twin_driver();   // of the library that a Driver on that path
 
 // PTX and host twins of every variant of a nest; made once.
 struct DeviceCode {
-  explicit DeviceCode(const LoopNest& nest);
+  explicit DeviceCode(const LoopNest& nest, bool with_twins = true);
   const LoopNest& nest;
   std::string ptx;
   std::vector<std::unique_ptr<DeviceTwin>> twins;

@@ -26,6 +26,12 @@ Device::Device(const Driver& driver, int ordinal) : driver_(driver) {
 
 Device::~Device() { driver_.status<&DriverTable::cuDevicePrimaryCtxRelease_v2>(device_); }
 
+std::string Device::name() const {
+  std::array<char, 256> text{};
+  driver_.call<&DriverTable::cuDeviceGetName>(text.data(), static_cast<int>(text.size()), device_);
+  return text.data();
+}
+
 int Device::attribute(int number) const {
   int value = 0;
   driver_.call<&DriverTable::cuDeviceGetAttribute>(&value, number, device_);

@@ -25,6 +25,7 @@ class Device {
 
   const Driver& driver() const { return driver_; }
   const DeviceLimits& limits() const { return limits_; }
+  std::string name() const;
 
   // Runs `work` with the device's context current. Once a call has ended the device, later ones throw what ended it, and do nothing.
   template <class Work>
