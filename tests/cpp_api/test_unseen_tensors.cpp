@@ -54,7 +54,7 @@ const Row kRows[] = {
     {"a_view_filled", [](const Tensor& x) { Tensor t = at::zeros({2, 3}); t[1].data_ptr<float>()[2] = 4; return x.sum(0) + t; }, ""},
     {"filled_then_written", [](const Tensor& x) { Tensor t = at::zeros({3}); float* const p = t.data_ptr<float>(); t.add_(x.sum()); return x + p[0]; }, "storage_access"},
     {"data_read", [](const Tensor& x) { return x + (x.numel() > 0 ? x.contiguous().data_ptr<float>()[0] : 0); }, "storage_access"},
-    {"result_read", [](const Tensor& x) { return x + x.sum().data_ptr<float>()[0]; }, "storage_access"},
+    {"result_read", [](const Tensor& x) { return x + x.sum().data_ptr<float>()[0]; }, "result_read"},
     {"memory_handed_on", [](const Tensor& x) { return at::empty({0}).set_(table().storage(), 0, {3}, {1}) * x; }, "argument_reshaped"},
     {"data_of_a_global", [](const Tensor& x) { return x * table().data(); }, "made_unseen"},
     {"behind_what_became_smaller", [](const Tensor& x) { Tensor t = at::ones({4, 2}) + x.sum(); at::sum_out(t, t.clone(), 0); return t.as_strided({2, 2}, {1, 1}) + 1; }, "storage_access"},

@@ -20,7 +20,7 @@ from ..errors import EscapementError
 from ..locks import fork_safe_lock
 from ..recording import symbols
 from ..recording.locator import FrameLocator
-from .results import Builder, Ended, Results, changed, snapshot, store
+from .results import Builder, Ended, Results, attributes, changed, snapshot, store
 from .tree import KEY, Copies, Reader, Unsupported, generators_in, leaf_names, unflatten
 from .watch import host_state, same_state
 
@@ -36,6 +36,10 @@ class Bypass(EscapementError):
     def __init__(self, result):
         super().__init__("an object in the result is not supported")
         self.result = result
+
+
+class Marked(Bypass):
+    """Somebody put Python attributes on the tensors of a recording, which would go with them."""
 
 
 class NeedsTape(EscapementError):
@@ -57,7 +61,8 @@ class Attempt:
         self._written = core().has_written()
 
     def wants_gradients(self):
-        return self._tensors is None or any(tensor.requires_grad for tensor in self._tensors)
+        with plainly():
+            return self._tensors is None or any(tensor.requires_grad for tensor in self._tensors)
 
     def repeatable(self):
         return not self._written and self._tensors is not None and versions(self._tensors) == self._versions and not self._world.changed()
@@ -68,7 +73,13 @@ class Attempt:
 
 def versions(tensors):
     """Counts of writes, of those that have one: what compiled code inside the program wrote, the recording did not see."""
-    return [t._version for t in tensors if not t.is_inference()]
+    with plainly():
+        return [t._version for t in tensors if not t.is_inference()]
+
+
+def plainly():
+    """What is asked of a tensor is not the program's to answer: a parameter that is not initialised yet raises, a tensor of its own class may do anything."""
+    return torch._C.DisableTorchFunctionSubclass()
 
 
 class Entry:
@@ -146,9 +157,9 @@ class Entry:
         args, kwargs = self._arguments(leaves, made)
         before = snapshot(made)
         self._ended[threading.get_ident()] = Ended(made, before, leaves)   # if it ends otherwise than here
-        return self._flattened(self._fn(*args, **kwargs), made, before)
+        return self._flattened(self._fn(*args, **kwargs), made, before, leaves)
 
-    def _flattened(self, result, made, before):
+    def _flattened(self, result, made, before, leaves):
         copies = Copies()
         copies.bind(made)
         flat = Results(copies)
@@ -157,6 +168,8 @@ class Entry:
             contents = tuple((number, flat.content(made[number])) for number in changed(made, before))
         except Unsupported as error:
             raise Bypass(result) from error
+        if core().recording() and any(map(attributes, (*leaves, *flat.leaves))):
+            raise Marked(result)
         number = self._number(structure, contents)
         if number >= MAX_RESULTS:
             raise Bypass(result)

@@ -24,7 +24,7 @@ from ..locks import fork_safe_lock
 from ..option_values import disabled, resolve
 from ..recording.locator import place_of
 from .check import Checker
-from .jit_entry import KEY, RECORDING, Bypass, Entry, NeedsTape, all_but_last, call_names, cannot_record, first
+from .jit_entry import KEY, RECORDING, Bypass, Entry, Marked, NeedsTape, all_but_last, call_names, cannot_record, first
 from .replayed import replayed
 from .results import is_recorded, real
 from .tree import Copies, Unsupported, flatten
@@ -34,6 +34,7 @@ REASONS = {
     "gradient": "gradients are wanted; compiled code builds no tape",
     "unsupported_argument": "an argument is no tensor, number, constant or known container",
     "unsupported_result": "a result is no tensor, number, constant or known container",
+    "tensor_attributes": "the function puts Python attributes on tensors, which a recording does not keep",
     "torch_mode": "a torch function mode, dispatch mode, functorch transform or torch.jit.trace is active",
     "too_many_values": "more values of numbers than there are versions for programs that must know them",
     "too_many_keys": "more kinds of calls (structures, strings, flags, torch's modes) than there are versions for",
@@ -45,11 +46,11 @@ REASONS = {
     "disabled": "compilation is switched off",
 }
 # The function itself runs at every call, its operators are deferred: nothing is assumed of what stood in the way.
-REPLAYED = {"state_changed", "graph_break"}
+REPLAYED = {"state_changed", "tensor_attributes", "graph_break"}
 # Reasons for which regions go on in replay mode, too: where they give nothing else, they are asked no more.
-LASTING = {"made_unseen", "data_dependent_guard", "too_many_exits", "too_many_recordings", "budget_used", "state_changed"}
+LASTING = {"made_unseen", "result_read", "data_dependent_guard", "too_many_exits", "too_many_recordings", "budget_used", "state_changed"}
 SETTLED = 32      # calls in a row that no version served, before a function is not recorded any more
-FAILURES = {Bypass: "unsupported_result", NeedsTape: "gradient"}
+FAILURES = {Bypass: "unsupported_result", Marked: "tensor_attributes", NeedsTape: "gradient"}
 MAX_KEYS = 64     # kinds of calls: structures, constants among the arguments, ambient state
 MAX_EXACT = 8     # versions for values of numbers that are constants in the code
 WORTHWHILE = 16   # calls that justify a recording, when what it holds is replaced later

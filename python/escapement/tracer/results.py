@@ -157,6 +157,11 @@ def is_recorded(value):
     return isinstance(value, NUMBERS) and ours(value.node)
 
 
+def attributes(value):
+    """Of Python, that somebody put on a tensor."""
+    return value.__dict__ if isinstance(value, torch.Tensor) else {}
+
+
 def real(value):
     return torch.ops.aten.alias(value) if isinstance(value, torch.Tensor) else value_of(value.node)
 
@@ -177,13 +182,21 @@ class Ended:
             found = parts(self._made[number])
             if found is not None:
                 store(originals[number], build(*found[:2], list(map(self._settled, found[2]))))
+        for ours, given in zip(self._leaves, leaves):
+            self._take_attributes(ours, given)
         return self._settled(result)
+
+    def _take_attributes(self, ours, given):
+        for name, value in list(attributes(ours).items()):
+            setattr(given, name, self._settled(value))
 
     def _settled(self, value):
         if id(value) in self._stands_for:
             return self._stands_for[id(value)]
         if is_recorded(value):
-            return self._remember(value, real(value))
+            now = self._remember(value, real(value))
+            self._take_attributes(value, now)
+            return now
         try:
             found = parts(value)
         except Unsupported:

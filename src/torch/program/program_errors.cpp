@@ -9,6 +9,7 @@ void raise_gather_failure(const std::string& operation) {
   if (operation == "embedding" || operation == "index_select") {
     TORCH_CHECK_INDEX(false, "index out of range in self");
   }
+  if (operation == "index_select_axis_1") TORCH_CHECK(false, "INDICES element is out of DATA bounds");
   if (operation == "gather") TORCH_CHECK(false, "gather: index out of bounds");  // eager too raises no IndexError here
   TORCH_CHECK_INDEX(false, operation, ": index out of range");
 }

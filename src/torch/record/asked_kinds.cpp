@@ -82,19 +82,25 @@ class Asked final : public autograd::AutogradMeta {
   Wrapper* const wrapper_;   // which owns this
 };
 
+// A tensor of replay mode without memory says what it is a view of once it has some.
+void end_deferral(const TensorBase& tensor) {
+  if (tensor.unsafeGetTensorImpl()->key_set().has(kRecorderKey)) static_cast<void>(tensor.has_storage());
+}
+
 bool is_watched(const Wrapper& wrapper) { return dynamic_cast<const Asked*>(wrapper.autograd_meta()) != nullptr; }
 
 class Hooks final : public at::impl::VariableHooksInterface {
  public:
   bool is_view(const TensorBase& tensor) const override {
     const Wrapper* const wrapper = wrapper_of(tensor);
+    if (wrapper == nullptr) end_deferral(tensor);
     return wrapper ? ask_view(*wrapper) : torchs->is_view(tensor);
   }
 
   // The program's own name for it, if it has one.
   const TensorBase& base(const TensorBase& tensor) const override {
     const Wrapper* const wrapper = wrapper_of(tensor);
-    if (!wrapper) return torchs->base(tensor);
+    if (!wrapper) return end_deferral(tensor), torchs->base(tensor);
     if (const Wrapper* const known = Wrapper::of(wrapper->base())) {
       ask(*known, Question::view);
       return wrapper->base();
@@ -132,7 +138,14 @@ class Hooks final : public at::impl::VariableHooksInterface {
   }
   void remove_hook(const TensorBase& tensor, unsigned position) const override { torchs->remove_hook(tensor, position); }
   const std::string& name(const TensorBase& tensor) const override { return torchs->name(tensor); }
-  void set_data(const TensorBase& tensor, const TensorBase& data) const override { torchs->set_data(tensor, data); }
+  // A tensor from elsewhere gets what ours stands for: what is ours ends with the call, and its memory may not be there yet.
+  void set_data(const TensorBase& tensor, const TensorBase& data) const override {
+    const Wrapper* const from = wrapper_of(tensor) ? nullptr : wrapper_of(data);
+    if (from == nullptr) return end_deferral(data), torchs->set_data(tensor, data);
+    from->tape().refuse(Reason::argument_reshaped, "the data of a tensor from elsewhere was replaced (x.data = y)");
+    from->tape().written.note();
+    torchs->set_data(tensor, from->inner());
+  }
   TensorBase data(const TensorBase& tensor) const override { return torchs->data(tensor); }
   void retain_grad(const TensorBase& tensor) const override { torchs->retain_grad(tensor); }
   void _backward(const at::Tensor& tensor, at::TensorList inputs, const std::optional<at::Tensor>& gradient, std::optional<bool> keep_graph,

@@ -163,6 +163,7 @@ bool lower_index(OpCall& call) {
   const ValueId normal = call.build.pointwise(Op::where, std::vector<ValueId>{negative, wrapped, position});
   Attrs attrs;
   attrs.axis = axis;
+  attrs.mode = "index";   // what it raises
   return call.done(call.build.index(Op::index_select, std::vector<ValueId>{data, normal}, std::move(attrs)));
 }
 

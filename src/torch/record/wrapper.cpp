@@ -1,9 +1,10 @@
 // See wrapper.h.
 #include "torch/record/wrapper.h"
 
-#include <algorithm>
-
 #include <c10/core/WrapDimMinimal.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
 
 #include "torch/record/layout_questions.h"
 #include "torch/record/recorder_fallback.h"
@@ -149,8 +150,15 @@ int64_t Wrapper::storage_offset_custom() const {
 
 // --- memory
 
+// Nobody else can have the address of what the program computed itself. A composite that reaches there is not the program.
+Reason Wrapper::why_memory_matters() const {
+  const Trace& trace = tape_->trace();
+  const bool computed = static_cast<bool>(trace[trace.type(value_).root].definition);
+  return computed && composite_in_progress() == nullptr ? Reason::result_read : Reason::storage_access;
+}
+
 void Wrapper::expose_storage(const char* what) const {
-  if (symbolic() && !lends_memory()) tape_->refuse(Reason::storage_access, what);
+  if (symbolic() && !lends_memory()) tape_->refuse(why_memory_matters(), what);
   if (current_tape() == tape_.get()) tape_->written.lend(inner_);
   auto* self = const_cast<Wrapper*>(this);
   self->storage_ = inner_.storage();
@@ -181,6 +189,7 @@ ValueId Wrapper::detached() const {
 
 // x.data of an inference tensor counts versions where it is made outside of inference mode, and so may be written there.
 static at::Tensor detached_inner(const at::Tensor& inner) {
+  const c10::impl::ExcludeDispatchKeyGuard unseen(kRecorderKey);   // it is no operator of the program's
   if (!inner.is_inference()) return inner.detach();
   return at::Tensor(inner.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), true));
 }

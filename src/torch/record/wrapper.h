@@ -66,6 +66,7 @@ class Wrapper final : public c10::TensorImpl {
   bool symbolic() const { return value_ && tape_->live(); }
   AskedLayout asked() const;
   void expose_storage(const char* what) const;
+  Reason why_memory_matters() const;
   bool lends_memory() const;
 
   at::Tensor inner_, base_;

@@ -220,7 +220,7 @@ Region::Answer Region::missed(const Values& arguments, Values& outputs, const Ve
 // Where the host's own memory is read at each call, replay mode reads it in time; what it changes of torch's state, it changes; what it looks at,
 // it looks at. What a replayed program may not be asked (docs/jit.md) ends no recording for these reasons, so all others run eagerly.
 bool Region::goes_on(Reason why) const {
-  constexpr Reason kReplayable[] = {Reason::too_many_recordings, Reason::budget_used,          Reason::made_unseen,
+  constexpr Reason kReplayable[] = {Reason::too_many_recordings, Reason::budget_used,          Reason::made_unseen, Reason::result_read,
                                     Reason::state_changed,       Reason::data_dependent_guard, Reason::too_many_exits};
   return recordings_of_a_form_ && std::find(std::begin(kReplayable), std::end(kReplayable), why) != std::end(kReplayable);
 }
@@ -430,7 +430,7 @@ Region::Answer Region::record(const Values& arguments, Values& outputs, std::sha
     return run_eagerly(arguments, outputs, Reason::internal_error);
   }
   const std::string form = form_of(arguments);   // the program may leave other modes than it found
-  Recording recording = run_recorded(*recorder, given, outputs);
+  Recording recording = run_recorded(*recorder, std::move(given), outputs);
   const double milliseconds = milliseconds_since(start);
   turn->recorded = true;
   try {
@@ -518,7 +518,16 @@ Region::Values Region::wrapped(Recorder& recorder, const Values& arguments) cons
   return wrapped;
 }
 
-Recording Region::run_recorded(Recorder& recorder, const Values& wrapped, Values& outputs) {
+// Wrappers and symbols hold the tape. Whoever has one by now (a list, a cache, a gradient, an attribute that nobody watches) would not get another
+// one at later calls.
+bool Region::is_kept(const Recorder& recorder) const {
+  const auto is_held = [&] { return recorder.tape().use_count() > 1; };
+  for (const bool everything : {false, true})
+    if (let_go_ && is_held()) let_go_(everything);
+  return is_held();
+}
+
+Recording Region::run_recorded(Recorder& recorder, Values wrapped, Values& outputs) {
   if (location_) recorder.set_location_hook(location_);
   recorder.tape()->choices.decide_at(decided());
   recorder.enter(known_generators());
@@ -532,6 +541,11 @@ Recording Region::run_recorded(Recorder& recorder, const Values& wrapped, Values
     };
     write_out(recording.trace);
     for (const Exit& exit : recording.exits) write_out(*exit.before);
+  }
+  wrapped.clear();
+  if (host_may_ask_ && !recording.refused && is_kept(recorder)) {
+    recording.refused = Reason::state_changed;
+    recording.refused_detail = "somebody keeps a tensor or a size that the program made or was given, otherwise than as its result";
   }
   return recording;
 }

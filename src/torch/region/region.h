@@ -68,6 +68,8 @@ class ESCAPEMENT_API Region : public Body {
   // Asked after each recording: may a version end with an error behind something that its caller can see? The program may do there what no
   // version knows of.
   void set_late_errors_hook(std::function<bool()> allowed) { late_errors_ = std::move(allowed); }
+  // Asked when somebody seems to keep what the program made while it was recorded: let go of what nobody can reach, a little or `everything`.
+  void set_let_go_hook(std::function<void(bool everything)> let_go) { let_go_ = std::move(let_go); }
   // The program is host code, which may ask for what nobody notices (asked_kinds.h). Before the first call.
   void host_may_ask() { host_may_ask_ = true; }
   // A random generator that the program may draw from, besides torch's own. Others are got to know by a recording that is refused.
@@ -185,7 +187,8 @@ class ESCAPEMENT_API Region : public Body {
   std::set<size_t> decided() const;
   void note_generator(const at::Generator& generator);  // under the lock
   Values wrapped(Recorder& recorder, const Values& arguments) const;
-  Recording run_recorded(Recorder& recorder, const Values& wrapped, Values& outputs);
+  Recording run_recorded(Recorder& recorder, Values wrapped, Values& outputs);
+  bool is_kept(const Recorder& recorder) const;
   void keep(Recording recording, const std::string& form, const Values& arguments, std::shared_ptr<Turn> turn, double milliseconds);
   void start_build(Recording recording, const std::string& form, Pinned pinned, double milliseconds, std::shared_ptr<Turn> turn);
   void note_effects(const Recording& recording);
@@ -211,6 +214,7 @@ class ESCAPEMENT_API Region : public Body {
   std::function<int()> location_;
   std::function<std::string(int)> location_text_;
   Accept accept_;
+  std::function<void(bool)> let_go_;
   std::function<bool()> late_errors_;
   std::function<void(const Event&)> listener_;
   bool keep_traces_ = false, host_may_ask_ = false;

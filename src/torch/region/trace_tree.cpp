@@ -204,8 +204,8 @@ Region::Answer Region::go_on_from(Departed departed, const Values& arguments, Va
   const std::string form = form_of(arguments);
   Recorder recorder(name_);
   recorder.go_forward(std::move(from));
-  const Values given = wrapped(recorder, arguments);
-  Recording recording = run_recorded(recorder, given, outputs);
+  Values given = wrapped(recorder, arguments);
+  Recording recording = run_recorded(recorder, std::move(given), outputs);
   const auto wants = [](const at::Tensor& tensor) { return tensor.requires_grad(); };
   if (at::GradMode::is_enabled() && std::any_of(recording.captured.begin(), recording.captured.end(), wants)) recording.refused = Reason::gradient;
   if (turn) start_hang(std::move(recording), departed, form, std::move(turn));

@@ -76,6 +76,7 @@ class ReplayCall final : public OpListener {
   at::Tensor defer(const Produced& type, const c10::TensorImpl* base) {
     Deferred& tensor = pending_.add(this, type);
     if (base) tensor.share_version(*base);
+    if (type.view != ViewKind::none) tensor.note_base(*base);
     segment_.produce(&tensor);
     return at::Tensor(c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(&tensor));
   }

@@ -188,10 +188,16 @@ void ReplayCall::flush() {
   run_one_by_one();
 }
 
+// A view that is held holds what it is a view of.
 Slots ReplayCall::live() const {
   Slots slots;
-  for (uint32_t i = 0; i < pending_.size(); ++i)
-    if (pending_.is_held(i)) slots.push_back(i);
+  for (uint32_t i = 0; i < pending_.size(); ++i) {
+    if (!pending_.is_held(i)) continue;
+    slots.push_back(i);
+    if (const Deferred* const base = pending_[i].pending_base()) slots.push_back(base->type().number);
+  }
+  std::sort(slots.begin(), slots.end());
+  slots.erase(std::unique(slots.begin(), slots.end()), slots.end());
   return slots;
 }
 

@@ -1,6 +1,7 @@
 // See deferred.h.
 #include "torch/replay_mode/deferred.h"
 
+#include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/WrapDimMinimal.h>
 
@@ -36,6 +37,26 @@ void Deferred::share_version(const c10::TensorImpl& base) {
   set_version_counter(base.version_counter());
 }
 
+// A view of a view is one of that view's base, whether anybody still holds what lies between or not.
+void Deferred::note_base(const c10::TensorImpl& operand) {
+  const Deferred* const other = of(&operand);
+  const bool through = other != nullptr && other->base_ != nullptr;
+  base_ = through ? other->base_ : &operand;
+  view_ = type_->view;
+  without_grad_ = !c10::GradMode::is_enabled();
+  const bool says_nothing = view_ == ViewKind::one && !without_grad_;
+  if (!through || !(says_nothing || other->view_ == ViewKind::inference)) return;
+  view_ = other->view_;
+  without_grad_ = other->without_grad_;
+}
+
+// Where its base is lost nothing was computed for this one either.
+void Deferred::note_view() {
+  if (base_ == nullptr || of(base_) != nullptr) return;
+  const at::Tensor base(c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(const_cast<c10::TensorImpl*>(base_)));
+  escapement::note_view(*this, base, view_, without_grad_);
+}
+
 void Deferred::note_write() {
   if (is_inference()) return;
   own_version_ = false;
@@ -48,6 +69,7 @@ void Deferred::settle(const at::Tensor& real, c10::IntArrayRef strides, int64_t 
   storage_ = real.storage();
   set_custom_sizes_strides(SizesStridesPolicy::Default);
   set_sizes_and_strides(real.sizes(), strides, offset);
+  note_view();
 }
 
 void Deferred::lose() {

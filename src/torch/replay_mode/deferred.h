@@ -24,11 +24,14 @@ class Deferred final : public c10::TensorImpl {
   void begin(ReplayCall* call, const Produced& type) {
     call_ = call;
     type_ = &type;
+    base_ = nullptr;
     lost_ = false;
     data_type_ = type.dtype;
     set_custom_sizes_strides(SizesStridesPolicy::CustomSizes);
   }
   void share_version(const c10::TensorImpl& base);
+  void note_base(const c10::TensorImpl& operand);      // that its operator made a view of
+  const Deferred* pending_base() const { return base_ ? of(base_) : nullptr; }
   void note_write();
   // Becomes an ordinary tensor, in this layout.
   void settle(const at::Tensor& real, c10::IntArrayRef strides, int64_t offset);
@@ -58,6 +61,7 @@ class Deferred final : public c10::TensorImpl {
   const char* tensorimpl_type_name() const override { return "escapement::Deferred"; }
 
  private:
+  void note_view();
   // Sizes, strides and offset are known from now on; but where nothing says what eager's strides are (LayoutHolds) only those that address
   // something. Whoever asks for the others ends the segment, operator by operator.
   void resolve() const;
@@ -68,6 +72,9 @@ class Deferred final : public c10::TensorImpl {
   const Produced* type_ = nullptr;
   bool lost_ = false;
   bool own_version_ = true;   // its counter of versions is new and its own
+  bool without_grad_ = false; // of a view: made where no gradients are kept
+  ViewKind view_ = ViewKind::none;
+  const c10::TensorImpl* base_ = nullptr;   // of a view: the segment holds it, from outside or as its own
 };
 
 }  // namespace escapement

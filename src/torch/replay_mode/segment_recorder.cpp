@@ -169,7 +169,16 @@ Handed SegmentRecorder::handed(const c10::IValue& result, int returned) {
   wrappers_.push_back(result.toTensor());
   produced_.push_back(wrapper ? wrapper->inner() : result.toTensor());
   held_.emplace_back();
+  name_base(produced_.back());
   return out;
+}
+
+// What the program calls the base of a new view, where that is another tensor than the one it was computed from.
+void SegmentRecorder::name_base(const at::Tensor& real) const {
+  if (view_kind(real, false) == ViewKind::none) return;
+  const at::Tensor base(real._base());
+  for (size_t i = 0; i < produced_.size(); ++i)
+    if (held_[i].defined() && produced_[i].is_same(base)) return rebase_view(real, base, held_[i]);
 }
 
 c10::IValue SegmentRecorder::take(const c10::IValue& result, int returned) {
@@ -291,6 +300,7 @@ void SegmentRecorder::describe_produced(StreamNode& node, const OpPlan& plan, co
     if (!operand || !operand->value()) continue;
     if (trace.type(operand->value()).storage == type.storage) out.view_of = static_cast<int>(i);
   }
+  if (out.view_of >= 0) out.view = view_kind(wrapper->inner(), handed_[0].kind == Handed::Kind::list);
   describe_layout(node, plan, *wrapper, out);
   node.produced.push_back(std::move(out));
 }

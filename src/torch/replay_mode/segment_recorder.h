@@ -58,6 +58,7 @@ class SegmentRecorder {
   void describe_layout(const StreamNode& node, const OpPlan& plan, const Wrapper& wrapper, Produced& out);
   void note_layout_matters(StreamNode& node, const OpPlan& plan) const;
   OperandLayouts operands_of(const StreamNode& node, const TensorType& result, int only);
+  void name_base(const at::Tensor& real) const;
   void keep_what_told_nothing(const TensorType& type);
   void note_operands(const StreamNode& node, Produced& out) const;
   std::span<const Instr> made() const;        // by the last run

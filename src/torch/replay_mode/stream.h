@@ -26,6 +26,7 @@
 #include "support/options.h"
 #include "support/reason.h"
 #include "torch/replay_mode/formula.h"
+#include "torch/replay_mode/views.h"
 
 namespace escapement {
 
@@ -120,6 +121,7 @@ struct Produced {
   std::optional<uint32_t> base_slot;    // and where that begins, if the root is from outside
   bool strides_known = false;
   int view_of = -1;                     // the argument whose memory it is, for the counter of versions
+  ViewKind view = ViewKind::none;       // what autograd knows of that
 
   bool holds_for(c10::IntArrayRef known_sizes) const;
   // All of them; false where the arithmetic overflows, or they are not known.

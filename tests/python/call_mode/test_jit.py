@@ -294,7 +294,7 @@ def test_memory_read_by_the_host_is_never_baked(fn):
     jitted = escapement.jit(fn)
     for seed in range(4):
         equal(jitted(matrix(3, seed=seed)), fn(matrix(3, seed=seed)))
-    assert jitted.info()["regions"][0]["fallbacks"].get("storage_access") or jitted.info()["eager"]
+    assert jitted.info()["regions"][0]["fallbacks"].keys() & {"storage_access", "result_read"} or jitted.info()["eager"]
 
 
 def test_a_branch_after_a_write_is_right():

@@ -62,7 +62,7 @@ def saved():
 
 
 SAVED = saved()
-UNSEEN, MEMORY, SET = "made_unseen", "storage_access", "argument_reshaped"
+UNSEEN, MEMORY, READ, SET = "made_unseen", "storage_access", "result_read", "argument_reshaped"
 ROWS = {
     # literals: from Python numbers, copied
     "tensor of numbers": (lambda x: x * torch.tensor([1., 2., 3.]), None),
@@ -79,8 +79,8 @@ ROWS = {
     # of a size, of a value
     "tensor of a size": (lambda x: x * torch.tensor([1., 2., float(x.shape[0])]), None),
     "tensor of a value": (lambda x: x * torch.tensor([x.sum().item(), 1., 2.]), None),
-    "tensor of tolist": (lambda x: x * torch.tensor(x.sum(0).tolist()), MEMORY),
-    "array of a value": (lambda x: x * torch.from_numpy(x.sum(0).numpy() * 2), MEMORY),
+    "tensor of tolist": (lambda x: x * torch.tensor(x.sum(0).tolist()), READ),
+    "array of a value": (lambda x: x * torch.from_numpy(x.sum(0).numpy() * 2), READ),
     # memory that no tensor owns
     "tensor of an array": (lambda x: x * torch.tensor(array(1, 2, 3)), UNSEEN),
     "tensor of an array of a size": (lambda x: x * torch.tensor(np.full(3, x.shape[0], np.float32)), UNSEEN),

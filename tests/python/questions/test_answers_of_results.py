@@ -69,6 +69,9 @@ def left(mode, maker, question):
     memory = question in ("storage", "shared")   # the host looks at the memory itself
     if mode == "call":
         found = {EVER.get(maker), "storage_access" if memory or question == "offset" and maker in LIBRARY_VIEWS else None}
+        if memory:   # of what the function computed: it goes on in replay mode
+            found |= {" ".join(sorted({*why.split(), "result_read"})) for why in left("replay", maker, question) - {"recorded", "nothing"}}
+            found |= {"result_read", "ran_at_once result_read"}
         # Memory that is shared at some sizes only: the first recording that shows it is refused.
         return found | {"recorded"} if (maker, question) in {("steps", "like it"), ("contiguous", "viewed"), ("contiguous", "branch"), ("contiguous", "itself")} else found
     found = {"eager_segments", "eager_segments ran_at_once"}   # how tensors without elements lie is ATen's
