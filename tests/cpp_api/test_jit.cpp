@@ -4,6 +4,9 @@
 #include <torch/nn/modules.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <functional>
+#include <map>
+#include <optional>
 #include <thread>
 
 #include <escapement/jit.h>
@@ -63,6 +66,54 @@ TEST(Gradients, OfFunctionToo) {
   const escapement::Function f([w](const std::vector<Tensor>& in) { return std::vector<Tensor>{(in[0] * w).sum()}; });
   for (int time = 0; time < 2; ++time) f({at::randn({3})})[0].backward();
   EXPECT_TRUE(w.grad().defined());
+}
+
+// --- what a program keeps elsewhere than in its result: later calls put theirs there
+
+struct Elsewhere {
+  std::vector<Tensor> list;
+  std::map<std::string, Tensor> map;
+  std::optional<Tensor> last;
+  std::vector<int64_t> sizes;
+  Tensor tensor = at::ones({3}), parameter = at::ones({3}).requires_grad_();
+};
+
+template <class F>
+void expect_kept_at_each_call(F put, const std::function<Tensor(const Elsewhere&)>& kept) {
+  const at::NoGradGuard no_grad;
+  for (const auto mode : {"call", "replay"}) {
+    Elsewhere mine, theirs;
+    const auto f = jit([&mine, put](Tensor x) { return put(mine, x), x + 1; }, {{"mode", mode}});
+    for (const int64_t size : {3, 3, 5, 2, 3, 4, 4, 3})
+      for (const double value : {1., 2.}) {
+        const Tensor x = at::full({size}, value);
+        put(theirs, x);
+        EXPECT_TRUE(at::equal(f(x), x + 1));
+        EXPECT_TRUE(at::equal(kept(mine), kept(theirs))) << mode << size;
+      }
+  }
+}
+
+TEST(Elsewhere, InAList) {
+  expect_kept_at_each_call([](Elsewhere& e, const Tensor& x) { e.list.push_back(x * 2); }, [](const Elsewhere& e) { return at::cat(e.list); });
+}
+TEST(Elsewhere, AView) {
+  expect_kept_at_each_call([](Elsewhere& e, const Tensor& x) { e.list.push_back((x * 2).slice(0, 1)); }, [](const Elsewhere& e) { return at::cat(e.list); });
+}
+TEST(Elsewhere, AnArgument) {
+  expect_kept_at_each_call([](Elsewhere& e, const Tensor& x) { e.last = x; }, [](const Elsewhere& e) { return *e.last; });
+}
+TEST(Elsewhere, InAMap) {
+  expect_kept_at_each_call([](Elsewhere& e, const Tensor& x) { e.map["sum"] = x.sum(); }, [](const Elsewhere& e) { return e.map.at("sum"); });
+}
+TEST(Elsewhere, AsData) {
+  expect_kept_at_each_call([](Elsewhere& e, const Tensor& x) { e.tensor.set_data(x * 2); }, [](const Elsewhere& e) { return e.tensor + 0; });
+}
+TEST(Elsewhere, AsTheDataOfAParameter) {
+  expect_kept_at_each_call([](Elsewhere& e, const Tensor& x) { e.parameter.set_data(x * 2); }, [](const Elsewhere& e) { return e.parameter + 0; });
+}
+TEST(Elsewhere, AsAGradient) {
+  expect_kept_at_each_call([](Elsewhere& e, const Tensor& x) { e.parameter.mutable_grad() = at::ones({3}) * x.sum(); }, [](const Elsewhere& e) { return e.parameter.grad() + 0; });
 }
 
 // --- refusals

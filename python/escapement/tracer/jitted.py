@@ -37,6 +37,7 @@ REASONS = {
     "tensor_attributes": "the function puts Python attributes on tensors, which a recording does not keep",
     "torch_mode": "a torch function mode, dispatch mode, functorch transform or torch.jit.trace is active",
     "too_many_values": "more values of numbers than there are versions for programs that must know them",
+    "too_many_values_elsewhere": "attributes, globals or closure variables that the function reads take more values than there are versions for",
     "too_many_keys": "more kinds of calls (structures, strings, flags, torch's modes) than there are versions for",
     "recording_raised": "the program fails on symbolic sizes or numbers",
     "state_changed": "the program rebinds attributes, globals or closure variables",
@@ -52,6 +53,7 @@ LASTING = {"made_unseen", "result_read", "data_dependent_guard", "too_many_exits
 SETTLED = 32      # calls in a row that no version served, before a function is not recorded any more
 FAILURES = {Bypass: "unsupported_result", Marked: "tensor_attributes", NeedsTape: "gradient"}
 MAX_KEYS = 64     # kinds of calls: structures, constants among the arguments, ambient state
+MAX_TABLES = 16   # states of flags, and of numbers and objects that the function reads from elsewhere
 MAX_EXACT = 8     # versions for values of numbers that are constants in the code
 WORTHWHILE = 16   # calls that justify a recording, when what it holds is replaced later
 MAX_UNSTABLE = 3  # recordings in a row that rebind state, before the function is not recorded any more
@@ -96,18 +98,19 @@ class Health:
 
 
 class Table:
-    """All versions for one state of the modules' `training` flags."""
+    """All versions for one state of the modules' `training` flags, and of the plain values that the function reads from elsewhere."""
 
     def __init__(self, watch, flags, health, changed):
         self.watch, self.flags, self.health, self._changed = watch, flags, health, changed
         self.rows = ()        # what the core may serve, see entrance.cpp
         self._state = None if watch.empty else watch.contents() or self
+        self._plain = watch.plain_contents()
         self.families = {}    # structure with all numbers dynamic, and ambient state -> Family
         self.settled = None   # the reason for which all further calls go on in replay mode
         self._unserved, self._hits = 0, 0
 
     def current(self):
-        return self.watch.empty or self.watch.same() and self.watch.flags() == self.flags
+        return self.watch.empty or self._plain.same() and self.watch.same() and self.watch.flags() == self.flags
 
     def note(self, served, reason=None):
         """Whether a version answered a call that came here; the quick way's do not."""
@@ -308,10 +311,19 @@ class Jitted:
             if watch is not None:   # what the recordings hold is not what the function would use
                 self._drop()
             watch = Watch(self._fn)
-        flags = watch.flags()
-        table = self._tables.get(flags) or self._tables.setdefault(flags, Table(watch, flags, self._health, weak_method(self._enter)))
+        elif not watch.reaches_the_same():
+            watch = Watch(self._fn)
+        table = self._tables.get(watch.key()) or self._table_for(watch)
         self.__dict__["_table"] = table
         self._enter(table)
+        return table
+
+    def _table_for(self, watch):
+        table = Table(watch, watch.flags(), self._health, weak_method(self._enter))
+        if len(self._tables) < MAX_TABLES:
+            self._tables[watch.key()] = table
+        else:
+            table.settled = "too_many_values_elsewhere"
         return table
 
     def _enter(self, table):

@@ -35,6 +35,7 @@ class Search:
         self.variables = []   # (read, value): behind the value stands a tensor or a module
         self.spaces = []      # (dict, names or None for all): where the function may rebind something
         self.cells = []
+        self.functions, self.objects, self.containers = [], [], []   # the program's own; lists and dicts that partial functions hold
         self._found = 0       # tensors and modules met so far
         self._seen = {}       # id -> (depth, whether anything was found, object): kept, so that no address is met twice
         self._parts = set()
@@ -64,6 +65,7 @@ class Search:
         elif isinstance(value, FUNCTIONS):
             self._function(value, depth)
         elif isinstance(value, functools.partial):
+            self.containers.extend((value.keywords, list(value.args)))
             self._all((value.func, *value.args, *value.keywords.values()), depth)
         elif isinstance(value, (list, tuple)):
             self._container(value, list(enumerate(value[:MANY])), depth)
@@ -106,8 +108,9 @@ class Search:
 
     def _object(self, value, depth):
         home = sys.modules.get(type(value).__module__)
-        if type(value).__module__ == "__main__" or not installed(getattr(home, "__file__", None)):
+        if type(value).__module__ in ("__main__", "types") or not installed(getattr(home, "__file__", None)):
             self.spaces.append((vars(value), None))
+            self.objects.append(value)
             self._attributes(value, list(vars(value)), depth)
 
     def _attributes(self, value, names, depth):
@@ -119,6 +122,7 @@ class Search:
             return self._all((value.__self__, value.__func__), depth + 1)
         if depth < DEPTH and installed(value.__code__.co_filename):
             return
+        self.functions.append(value)
         self.cells.extend(value.__closure__ or ())
         for cell in value.__closure__ or ():
             self._variable(functools.partial(cell_content, cell), cell_content(cell), depth)

@@ -15,6 +15,7 @@ import sys
 import torch
 
 from ..core import core
+from .plain import Plain
 from .search import DEPTH, MANY, Search, cell_content
 
 training = operator.attrgetter("training")
@@ -34,10 +35,16 @@ class Watch:
         self._contents = core().Contents(self._stored, [])
         held = itertools.chain.from_iterable(map(dict.values, self._stored))
         self.tensors = [value for value in held if isinstance(value, torch.Tensor)] + found.tensors
-        self.empty = not self.modules and not self.variables
+        self.plain = Plain(found)
+        self._objects = core().Contents([], self.plain.objects())
+        self.empty = not self.modules and not self.variables and not self.plain.places
 
     def flags(self):
+        """By what the versions are told apart: each module's `training`."""
         return (*map(training, self.modules),)
+
+    def key(self):
+        return self.flags(), self.plain.key()
 
     def same(self):
         """Deleting a submodule changes the dict before torch makes a new one."""
@@ -48,7 +55,14 @@ class Watch:
         if self.variables or not all("training" in vars(module) for module in self.modules):
             return None
         flags = [(vars(module), "training", module.training) for module in self.modules]
-        return core().Contents(self._stored, flags)
+        return core().Contents(self._stored, flags + self.plain.values())
+
+    def plain_contents(self):
+        return core().Contents([], self.plain.values())
+
+    def reaches_the_same(self):
+        """Whether the plain values can be found where they were: no object among them was replaced."""
+        return self._objects.same()
 
     def needs_gradient(self):
         return any(map(needs_gradient, self.tensors))

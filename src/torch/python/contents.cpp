@@ -2,6 +2,7 @@
 #include "torch/python/contents.h"
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "torch/python/values.h"
@@ -10,7 +11,7 @@ namespace escapement {
 namespace {
 
 struct Slot {
-  PyObject *dict, *key, *value;
+  PyObject *container, *key, *value;
 };
 
 struct ContentsObject {
@@ -41,7 +42,11 @@ bool read_dicts(ContentsObject* self, PyObject* dicts) {
 bool read_slots(ContentsObject* self, PyObject* slots) {
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(slots); ++i) {
     Slot slot{};
-    if (!PyArg_ParseTuple(PyList_GET_ITEM(slots, i), "O!OO", &PyDict_Type, &slot.dict, &slot.key, &slot.value)) return false;
+    if (!PyArg_ParseTuple(PyList_GET_ITEM(slots, i), "OOO", &slot.container, &slot.key, &slot.value)) return false;
+    const bool items = slot.key == Py_None && PyTuple_Check(slot.value);
+    const bool known = PyDict_Check(slot.container) ? slot.key != Py_None || items
+                                                         : PyCell_Check(slot.container) || (items && (PyList_Check(slot.container) || PyFunction_Check(slot.container)));
+    if (!known) return PyErr_Format(PyExc_TypeError, "no slot of %s", Py_TYPE(slot.container)->tp_name), false;
     self->slots->push_back(slot);
   }
   return true;
@@ -78,6 +83,59 @@ bool same_values(PyObject* dict, PyObject* const*& expected, PyObject* const* en
     if (expected == end || *expected != value) return false;
   }
   return true;
+}
+
+// --- slots
+
+// Of these types comparing runs none of the program's code.
+bool is_compared(const PyTypeObject* type) {
+  return type == &PyLong_Type || type == &PyFloat_Type || type == &PyUnicode_Type || type == &PyBytes_Type || type == &PyComplex_Type;
+}
+
+bool same_value(PyObject* now, PyObject* expected) {
+  if (now == expected) return true;
+  if (now == nullptr || Py_TYPE(now) != Py_TYPE(expected)) return false;
+  if (PyFloat_CheckExact(now)) {   // 0.0 and -0.0 are two numbers, and a NaN is itself
+    const double a = PyFloat_AS_DOUBLE(now), b = PyFloat_AS_DOUBLE(expected);
+    return std::memcmp(&a, &b, sizeof a) == 0;
+  }
+  if (PyTuple_CheckExact(now)) {
+    if (PyTuple_GET_SIZE(now) != PyTuple_GET_SIZE(expected)) return false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(now); ++i)
+      if (!same_value(PyTuple_GET_ITEM(now, i), PyTuple_GET_ITEM(expected, i))) return false;
+    return true;
+  }
+  return is_compared(Py_TYPE(now)) && PyObject_RichCompareBool(now, expected, Py_EQ) == 1;
+}
+
+bool same_list(PyObject* list, PyObject* items) {
+  if (PyList_GET_SIZE(list) != PyTuple_GET_SIZE(items)) return false;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i)
+    if (!same_value(PyList_GET_ITEM(list, i), PyTuple_GET_ITEM(items, i))) return false;
+  return true;
+}
+
+bool same_dict(PyObject* dict, PyObject* items) {
+  if (2 * PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(items)) return false;
+  PyObject *key = nullptr, *value = nullptr;
+  Py_ssize_t number = 0;
+  for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value); number += 2)
+    if (!same_value(key, PyTuple_GET_ITEM(items, number)) || !same_value(value, PyTuple_GET_ITEM(items, number + 1))) return false;
+  return true;
+}
+
+bool same_function(PyObject* function, PyObject* expected) {
+  PyObject* const parts[] = {PyFunction_GET_CODE(function), PyFunction_GET_DEFAULTS(function), PyFunction_GET_KW_DEFAULTS(function)};
+  for (Py_ssize_t i = 0; i < 3; ++i)
+    if (!same_value(parts[i] ? parts[i] : Py_None, PyTuple_GET_ITEM(expected, i))) return false;
+  return true;
+}
+
+bool same_slot(const Slot& slot) {
+  if (slot.key != Py_None) return same_value(PyDict_GetItem(slot.container, slot.key), slot.value);
+  if (PyCell_Check(slot.container)) return same_value(PyCell_GET(slot.container) ? PyCell_GET(slot.container) : Py_None, slot.value);
+  if (PyFunction_Check(slot.container)) return same_function(slot.container, slot.value);
+  return PyDict_Check(slot.container) ? same_dict(slot.container, slot.value) : same_list(slot.container, slot.value);
 }
 
 int visit(PyObject* object, visitproc visit, void* arg) {
@@ -135,9 +193,7 @@ bool holds_still(PyObject* contents) {
   for (PyObject* const dict : *self->dicts) {
     if (!same_values(dict, expected, end)) return false;
   }
-  return expected == end && std::all_of(self->slots->begin(), self->slots->end(), [](const Slot& slot) {
-    return PyDict_GetItem(slot.dict, slot.key) == slot.value;
-  });
+  return expected == end && std::all_of(self->slots->begin(), self->slots->end(), same_slot);
 }
 
 bool add_contents_type(PyObject* module) {

@@ -1,8 +1,9 @@
 // Contents: what a set of dicts held when it was made, and whether they still hold it. The modules of a jitted function keep parameters,
 // buffers, submodules and hooks in such dicts, and every way of replacing one of them changes a dict.
 //
-//   Contents(dicts, slots)      slots: (dict, key, value), of which only that key is looked at
-//   contents.same()             the same values, by identity, in the same order
+//   Contents(dicts, slots)      slots: (dict, key, value), of which only that key is looked at; (cell, None, value); (function, None, (code, defaults, keyword defaults)); (list or dict, None, items): all
+//                               that it holds, of a dict key and value by turns
+//   contents.same()             the same values in the same order: those of dicts by identity; those of slots too, but numbers and texts by value
 #pragma once
 
 #include <Python.h>

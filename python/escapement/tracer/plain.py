@@ -1,0 +1,170 @@
+"""What a function reads from elsewhere that is neither tensor nor module: numbers, strings, functions, objects in attributes, globals, closures, and in
+lists and dicts of such. A recording has them as constants, so it serves only calls for which they are the same (docs/jit.md).
+
+Watched is what some code that the function can reach names: `self.scale` if a method says `scale`. A counter that only others read costs nothing.
+"""
+
+import gc
+import sys
+import types
+
+import torch
+
+from .search import MANY, OWN, cell_content, installed
+
+COMPARED = (int, float, complex, str, bytes, bool, type(None))   # by value; anything else by identity
+HELD = (torch.Tensor, torch.nn.Module, torch.Generator)          # watched otherwise
+LISTS = (list, dict)
+MOST = 4096      # places; of larger functions the rest is not watched
+NESTED = 3       # objects in attributes of objects
+NO_NAMES = ("builtins", "torch.nn.modules.module", "torch._tensor")
+NOT_CALLED = frozenset(("__init__", "__new__", "__repr__", "__setstate__", "__getstate__", "reset_parameters", "extra_repr"))
+
+
+class Plain:
+    """The places that hold plain values: (dict, name), (cell, None), (function, None) for its code and defaults, (list or dict, None) for its contents."""
+
+    def __init__(self, search):
+        self.places, self._seen, self._kept = [], set(), []
+        classes = classes_of((*search.modules, *search.objects))
+        self._names = names_read(search.functions, classes)
+        for kind in classes:
+            self._add_class(kind)
+        for space, names in search.spaces:
+            self._add_space(space, names, NESTED)
+        for cell in search.cells:
+            self._add(cell, None, cell_content(cell), NESTED)
+        for function in search.functions:
+            self._add_function(function)
+        for container in search.containers:
+            self._add_contents(container, NESTED)
+
+    # --- places
+
+    def _add(self, container, name, value, depth):
+        """The place, and what can be changed behind it."""
+        if isinstance(value, HELD) or isinstance(value, types.ModuleType) and installed(getattr(value, "__file__", None)):
+            return
+        if type(value) in LISTS:
+            return self._add_contents(value, depth)
+        if len(self.places) < MOST and (id(container), name) not in self._seen:
+            self._seen.add((id(container), name))
+            self.places.append((container, name))
+        if depth and not isinstance(value, (*COMPARED, type, types.FunctionType, types.BuiltinFunctionType, tuple)):
+            space = getattr(value, "__dict__", None)
+            if type(space) is dict and id(space) not in self._seen:
+                self._add_space(space, None, depth - 1)
+
+    def _add_function(self, function):
+        """What it runs, and what it takes where nothing is given."""
+        self.places.append((function, None))
+        self._kept.append(function)
+        self._add_space(vars(function), None, NESTED)
+        for value in (*(function.__defaults__ or ()), function.__kwdefaults__):
+            if type(value) in LISTS:
+                self._add_contents(value, NESTED)
+
+    def _add_contents(self, value, depth):
+        """A list of numbers. One with tensors is the search's."""
+        items = list(value.values()) if type(value) is dict else list(value)
+        if id(value) in self._seen or len(items) > MANY or any(isinstance(item, HELD) for item in items) or len(self.places) >= MOST:
+            return
+        self._seen.add(id(value))
+        self.places.append((value, None))
+        for item in items:
+            if depth and type(item) in LISTS:
+                self._add_contents(item, depth - 1)
+
+    def _add_space(self, space, names, depth):
+        self._seen.add(id(space))
+        self._kept.append(space)
+        for name in [*space] if names is None else names:
+            if name in space and name in self._names and name not in OWN:
+                self._add(space, name, space[name], depth)
+
+    def _add_class(self, kind):
+        """Attributes of a class of the program's own, its methods among them."""
+        file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+        if kind.__module__ == "__main__" or not installed(file):
+            for space in gc.get_referents(vars(kind)):
+                if type(space) is dict:
+                    self._add_space(space, [name for name in space if not name.startswith("__") or name == "__call__"], 0)
+
+    # --- values
+
+    def values(self):
+        """As the core compares them; for a Contents object."""
+        return [(container, name, content_of(container, name)) for container, name in self.places]
+
+    def objects(self):
+        return [(container, name, value) for container, name, value in self.values() if name is not None and not isinstance(value, COMPARED)]
+
+    def key(self):
+        """Equal for equal values. What is compared by identity must be kept while the key is."""
+        return tuple(frozen(content_of(container, name)) for container, name in self.places)
+
+
+def content_of(container, name):
+    if name is not None:
+        return container.get(name)
+    if isinstance(container, types.CellType):
+        return cell_content(container)
+    if isinstance(container, types.FunctionType):
+        return container.__code__, container.__defaults__, container.__kwdefaults__
+    return tuple(item for pair in container.items() for item in pair) if isinstance(container, dict) else tuple(container)
+
+
+def frozen(value):
+    if type(value) is float:
+        return float, value.hex()
+    if type(value) in COMPARED:
+        return type(value), repr(value) if type(value) is complex else value
+    return tuple(map(frozen, value)) if type(value) is tuple else id(value)
+
+
+# --- names
+
+def classes_of(objects):
+    kinds = {kind for owner in objects for kind in type(owner).__mro__}
+    return sorted((kind for kind in kinds if kind.__module__ not in NO_NAMES), key=lambda kind: (kind.__module__, kind.__qualname__))
+
+
+def names_read(functions, classes):
+    """By these functions, by those of the classes' methods that somebody names, and by functions beside them that these name."""
+    methods = {(kind, name): function for kind in classes for name, function in methods_of(kind) if name not in NOT_CALLED}
+    names, waiting, met = {"forward", "__call__"}, list(functions), set()
+    while True:
+        if not waiting:
+            waiting = [methods.pop(key) for key in [*methods] if key[1] in names or key[1].startswith("__")]
+        if not waiting:
+            return names
+        function = waiting.pop()
+        if function.__code__ not in met:
+            met.add(function.__code__)
+            found = names_of(function.__code__)
+            names |= found
+            waiting.extend(beside(function, found))
+
+
+def beside(function, names):
+    """Functions of the same file."""
+    known = map(function.__globals__.get, names)
+    return [other for other in known if isinstance(other, types.FunctionType) and other.__globals__ is function.__globals__]
+
+
+def methods_of(kind):
+    for name, value in list(vars(kind).items()):
+        function = getattr(value, "__func__", getattr(value, "fget", value))
+        if isinstance(function, types.FunctionType):
+            yield name, function
+
+
+def names_of(code):
+    """Globals, attributes, and what stands in texts (`getattr(self, "scale")`)."""
+    found = set(code.co_names)
+    for item in code.co_consts:
+        if isinstance(item, str) and item.isidentifier():
+            found.add(item)
+        elif isinstance(item, types.CodeType):
+            found |= names_of(item)
+    return found
