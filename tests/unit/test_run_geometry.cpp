@@ -111,5 +111,35 @@ TEST(RunGeometry, AStridedInnerAxisIsGeneral) {
   EXPECT_FALSE(is_fast(nest, g));
 }
 
+TEST(RunGeometry, TheVectorRunsAlongTheNearestElements) {
+  const LoopNest nest = map_nest(2, 1);
+  Geometry far{{512, 1024}, {8, 2048, 0, 8, 2048, 0}};   // x[::2] of a transposed x, written in place
+  choose_vector_axis(nest, far);
+  EXPECT_EQ(far.extents, (Numbers{1024, 512}));
+  EXPECT_EQ(far.strides, (Numbers{2048, 8, 0, 2048, 8, 0}));
+}
+
+TEST(RunGeometry, AShortAxisIsNoVectorAxisWhereAnotherIsLonger) {
+  const LoopNest nest = map_nest(3, 1);
+  Geometry pairs{{64, 32, 2}, {256, 8, 4, 0, 256, 4, 128, 0}};   // the halves of a row, interleaved
+  choose_vector_axis(nest, pairs);
+  EXPECT_EQ(pairs.extents, (Numbers{64, 2, 32}));
+}
+
+TEST(RunGeometry, AnIndexThatIsReadKeepsItsAxis) {
+  LoopNest nest = map_nest(2, 1);
+  nest.axes[0].indexed = true;
+  Geometry far{{512, 1024}, {8, 2048, 0, 8, 2048, 0}};
+  choose_vector_axis(nest, far);
+  EXPECT_EQ(far.extents, (Numbers{512, 1024}));
+}
+
+TEST(RunGeometry, NothingIsChosenAmongNoElements) {
+  const LoopNest nest = map_nest(2, 1);
+  Geometry none{{0, 1024}, {8, 2048, 0, 8, 2048, 0}};
+  choose_vector_axis(nest, none);
+  EXPECT_EQ(none.extents, (Numbers{0, 1024}));
+}
+
 }  // namespace
 }  // namespace escapement

@@ -107,10 +107,11 @@ class Table:
         self._plain = watch.plain_contents()
         self.families = {}    # structure with all numbers dynamic, and ambient state -> Family
         self.settled = None   # the reason for which all further calls go on in replay mode
+        self.floats = False   # whatever plain values are read: there are too many
         self._unserved, self._hits = 0, 0
 
     def current(self):
-        return self.watch.empty or self._plain.same() and self.watch.same() and self.watch.flags() == self.flags
+        return self.watch.empty or (self.floats or self._plain.same()) and self.watch.same() and self.watch.flags() == self.flags
 
     def note(self, served, reason=None):
         """Whether a version answered a call that came here; the quick way's do not."""
@@ -320,10 +321,11 @@ class Jitted:
 
     def _table_for(self, watch):
         table = Table(watch, watch.flags(), self._health, weak_method(self._enter))
-        if len(self._tables) < MAX_TABLES:
+        unstable = self._health.unstable >= MAX_UNSTABLE   # the program changes them itself
+        if len(self._tables) < MAX_TABLES and not unstable:
             self._tables[watch.key()] = table
         else:
-            table.settled = "too_many_values_elsewhere"
+            table.floats, table.settled = True, "state_changed" if unstable else "too_many_values_elsewhere"
         return table
 
     def _enter(self, table):

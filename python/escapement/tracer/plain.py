@@ -52,7 +52,7 @@ class Plain:
             self.places.append((container, name))
         if depth and not isinstance(value, (*COMPARED, type, types.FunctionType, types.BuiltinFunctionType, tuple)):
             space = getattr(value, "__dict__", None)
-            if type(space) is dict and id(space) not in self._seen:
+            if type(space) is dict and id(space) not in self._seen and "__wrapped__" not in space:   # a decorated function is one
                 self._add_space(space, None, depth - 1)
 
     def _add_function(self, function):

@@ -163,7 +163,10 @@ def attributes(value):
 
 
 def real(value):
-    return torch.ops.aten.alias(value) if isinstance(value, torch.Tensor) else value_of(value.node)
+    if not isinstance(value, torch.Tensor):
+        return value_of(value.node)
+    found = torch.ops.aten.alias(value)
+    return found if type(value) is torch.Tensor else torch.Tensor._make_subclass(type(value), found, value.requires_grad)   # a parameter
 
 
 class Ended:

@@ -108,7 +108,7 @@ class Search:
 
     def _object(self, value, depth):
         home = sys.modules.get(type(value).__module__)
-        if type(value).__module__ in ("__main__", "types") or not installed(getattr(home, "__file__", None)):
+        if type(value).__module__ == "__main__" or isinstance(value, types.SimpleNamespace) or not installed(getattr(home, "__file__", None)):
             self.spaces.append((vars(value), None))
             self.objects.append(value)
             self._attributes(value, list(vars(value)), depth)

@@ -1,5 +1,6 @@
 // Merging of axes and the choice between fast and general: see launch.h.
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 
 #include "jit/run/launch.h"
@@ -91,6 +92,40 @@ void order_axes(const LoopNest& nest, Geometry& geometry) {
       axes.swap(j - 1, j);
     }
   }
+}
+
+namespace {
+
+// What the general variant of a map pays for a point with `axis` as the vector axis, in strided loads: starting a vector loop, shared by the points of
+// one, and an access for each operand, which is dearer the more memory lies between two, and where it is written.
+double cost_along(const LoopNest& nest, const Geometry& geometry, size_t axis) {
+  constexpr double kStart = 16, kExpected = 0.25, kLine = 64;
+  double cost = kStart / static_cast<double>(geometry.extents[axis]);
+  for (size_t p = 0; p < nest.params.size(); ++p) {
+    const int64_t stride = std::abs(geometry.strides[p * (nest.axes.size() + 1) + axis]);
+    const double distance = std::min(static_cast<double>(stride), kLine) / kLine;
+    const double apart = (nest.params[p].written ? 2 : 1) * (1 + 3 * distance);
+    cost += stride == expected_stride(nest.params[p]) ? kExpected : apart;
+  }
+  return cost;
+}
+
+}  // namespace
+
+// Another axis is taken only where it is a good deal better: how the costs compare, machines see differently.
+void choose_vector_axis(const LoopNest& nest, Geometry& geometry) {
+  const auto indexed = [](const LoopAxis& axis) { return axis.indexed; };
+  if (nest.schedule != Schedule::map || nest.axes.size() < 2 || std::any_of(nest.axes.begin(), nest.axes.end(), indexed)) return;
+  if (std::any_of(geometry.extents.begin(), geometry.extents.end(), [](int64_t extent) { return extent == 0; })) return;
+  const size_t last = nest.axes.size() - 1;
+  size_t best = last;
+  double least = 0.7 * cost_along(nest, geometry, last);
+  for (size_t axis = 0; axis < last; ++axis) {
+    const double cost = geometry.extents[axis] == 1 ? least : cost_along(nest, geometry, axis);
+    if (cost < least) best = axis, least = cost;
+  }
+  Axes axes(nest, geometry);
+  for (size_t axis = best; axis < last; ++axis) axes.swap(axis, axis + 1);
 }
 
 namespace {

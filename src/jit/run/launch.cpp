@@ -100,12 +100,15 @@ void plan_block(const LaunchRecipe& recipe, int64_t row_length, Launch& launch) 
   launch.variant = Variant::block;
 }
 
+bool is_worth_tiles(const LoopNest& nest, const Geometry& geometry) {
+  const auto& extents = geometry.extents;
+  return is_tile(nest, geometry) && extents.back() >= kTileWorthLength && extents.end()[-2] >= kTileWorthLength;
+}
+
 // Transposed operands of a map: in tiles, not element by element.
 void plan_tile(const LaunchRecipe& recipe, Launch& launch) {
-  if (launch.variant != Variant::general || launch.geometry.extents.size() < 2) return;
-  if (launch.inner < kTileWorthLength || launch.geometry.extents.end()[-2] < kTileWorthLength) return;
-  if (launch.outer * launch.inner < kTileWorthElements || !recipe.may_block || !recipe.code->has(Variant::tile)) return;
-  if (is_tile(recipe.code->nest(), launch.geometry)) launch.variant = Variant::tile;
+  if (launch.variant != Variant::general || launch.outer * launch.inner < kTileWorthElements || !recipe.may_block || !recipe.code->has(Variant::tile)) return;
+  if (is_worth_tiles(recipe.code->nest(), launch.geometry)) launch.variant = Variant::tile;
 }
 
 int64_t outer_grain(Variant variant) {
@@ -153,6 +156,7 @@ void arrange(const LoopNest& nest, Geometry& geometry, Variant& variant) {
     geometry = std::move(ordered);
   } else {
     variant = Variant::general;
+    if (!is_worth_tiles(nest, geometry)) choose_vector_axis(nest, geometry);
   }
 }
 

@@ -49,6 +49,8 @@ void settle_level(LaunchRecipe& recipe, const ShapeProgram& shapes);
 
 // Axes of map nests in the order of the first written parameter's strides; nothing if an index is read.
 void order_axes(const LoopNest& nest, Geometry& geometry);
+// Of a map that is not fast: the axis along which its elements are reached soonest becomes the last. Likewise.
+void choose_vector_axis(const LoopNest& nest, Geometry& geometry);
 // Adjacent axes of one kind that step through every parameter like one axis become one, on the inner of the two; the other gets
 // extent 1. Axes of extent 1 get the strides that the fast variant expects.
 void merge_axes(const LoopNest& nest, Geometry& geometry);
