@@ -37,7 +37,7 @@ class Plain:
         for function in search.functions:
             self._add_function(function)
         for container in search.containers:
-            self._add_contents(container, NESTED)
+            self._add(container, None, container, 0)
 
     # --- places
 
@@ -45,13 +45,13 @@ class Plain:
         """The place, and what can be changed behind it."""
         if isinstance(value, HELD) or isinstance(value, types.ModuleType) and installed(getattr(value, "__file__", None)):
             return
-        if type(value) in LISTS:
-            return self._add_contents(value, depth)
+        if isinstance(value, LISTS) and any(isinstance(item, HELD) for item in items_of(value)):
+            return   # the search's
         if len(self.places) < MOST and (id(container), name) not in self._seen:
             self._seen.add((id(container), name))
             self.places.append((container, name))
         if depth and not isinstance(value, (*COMPARED, type, types.FunctionType, types.BuiltinFunctionType, tuple)):
-            space = getattr(value, "__dict__", None)
+            space = space_of(value)
             if type(space) is dict and id(space) not in self._seen and "__wrapped__" not in space:   # a decorated function is one
                 self._add_space(space, None, depth - 1)
 
@@ -60,20 +60,6 @@ class Plain:
         self.places.append((function, None))
         self._kept.append(function)
         self._add_space(vars(function), None, NESTED)
-        for value in (*(function.__defaults__ or ()), function.__kwdefaults__):
-            if type(value) in LISTS:
-                self._add_contents(value, NESTED)
-
-    def _add_contents(self, value, depth):
-        """A list of numbers. One with tensors is the search's."""
-        items = list(value.values()) if type(value) is dict else list(value)
-        if id(value) in self._seen or len(items) > MANY or any(isinstance(item, HELD) for item in items) or len(self.places) >= MOST:
-            return
-        self._seen.add(id(value))
-        self.places.append((value, None))
-        for item in items:
-            if depth and type(item) in LISTS:
-                self._add_contents(item, depth - 1)
 
     def _add_space(self, space, names, depth):
         self._seen.add(id(space))
@@ -97,7 +83,7 @@ class Plain:
         return [(container, name, content_of(container, name)) for container, name in self.places]
 
     def objects(self):
-        return [(container, name, value) for container, name, value in self.values() if name is not None and not isinstance(value, COMPARED)]
+        return [place for place in self.values() if place[1] is not None and not isinstance(place[2], (*COMPARED, *LISTS))]
 
     def key(self):
         """Equal for equal values. What is compared by identity must be kept while the key is."""
@@ -106,20 +92,48 @@ class Plain:
 
 def content_of(container, name):
     if name is not None:
-        return container.get(name)
+        return copied(container.get(name))
     if isinstance(container, types.CellType):
-        return cell_content(container)
+        return copied(cell_content(container))
     if isinstance(container, types.FunctionType):
-        return container.__code__, container.__defaults__, container.__kwdefaults__
-    return tuple(item for pair in container.items() for item in pair) if isinstance(container, dict) else tuple(container)
+        return container.__code__, copied(container.__defaults__), copied(container.__kwdefaults__)
+    return copied(container)
 
 
-def frozen(value):
+def copied(value, depth=NESTED):
+    """Lists and dicts as they are now: they are compared by what they hold."""
+    if depth == 0 or not isinstance(value, (*LISTS, tuple)) or len(value) > MANY:
+        return value
+    if isinstance(value, dict):
+        return {key: copied(item, depth - 1) for key, item in list(dict.items(value))}
+    if isinstance(value, list):
+        return [copied(item, depth - 1) for item in list.__iter__(value)]
+    return tuple(copied(item, depth - 1) for item in value) if type(value) is tuple else value
+
+
+def frozen(value, depth=NESTED):
     if type(value) is float:
         return float, value.hex()
     if type(value) in COMPARED:
         return type(value), repr(value) if type(value) is complex else value
-    return tuple(map(frozen, value)) if type(value) is tuple else id(value)
+    if depth and type(value) in (*LISTS, tuple) and len(value) <= MANY:
+        return type(value), tuple(frozen(item, depth - 1) for item in items_of(value))
+    return id(value)
+
+
+def items_of(container):
+    """Of a dict keys and values by turns. As the core walks them, whatever a class of the program's own would say."""
+    if isinstance(container, dict):
+        return tuple(item for pair in list(dict.items(container)) for item in pair)
+    return tuple(list.__iter__(container)) if isinstance(container, list) else container
+
+
+def space_of(value):
+    """Without asking the program's own __getattr__."""
+    try:
+        return object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
 
 
 # --- names

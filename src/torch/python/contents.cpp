@@ -43,9 +43,8 @@ bool read_slots(ContentsObject* self, PyObject* slots) {
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(slots); ++i) {
     Slot slot{};
     if (!PyArg_ParseTuple(PyList_GET_ITEM(slots, i), "OOO", &slot.container, &slot.key, &slot.value)) return false;
-    const bool items = slot.key == Py_None && PyTuple_Check(slot.value);
-    const bool known = PyDict_Check(slot.container) ? slot.key != Py_None || items
-                                                         : PyCell_Check(slot.container) || (items && (PyList_Check(slot.container) || PyFunction_Check(slot.container)));
+    const bool known = PyDict_Check(slot.container) || PyCell_Check(slot.container) || PyList_Check(slot.container) ||
+                       (PyFunction_Check(slot.container) && PyTuple_Check(slot.value) && PyTuple_GET_SIZE(slot.value) == 3);
     if (!known) return PyErr_Format(PyExc_TypeError, "no slot of %s", Py_TYPE(slot.container)->tp_name), false;
     self->slots->push_back(slot);
   }
@@ -92,36 +91,41 @@ bool is_compared(const PyTypeObject* type) {
   return type == &PyLong_Type || type == &PyFloat_Type || type == &PyUnicode_Type || type == &PyBytes_Type || type == &PyComplex_Type;
 }
 
+bool same_value(PyObject* now, PyObject* expected);
+
+template <class Item>
+bool same_items(Py_ssize_t size, Py_ssize_t expected_size, const Item& same) {
+  for (Py_ssize_t i = 0; i < size && size == expected_size; ++i)
+    if (!same(i)) return false;
+  return size == expected_size;
+}
+
+bool same_dict(PyObject* dict, PyObject* expected) {
+  if (PyDict_GET_SIZE(dict) != PyDict_GET_SIZE(expected)) return false;
+  PyObject *key = nullptr, *value = nullptr, *expected_key = nullptr, *expected_value = nullptr;
+  for (Py_ssize_t at = 0, expected_at = 0; PyDict_Next(dict, &at, &key, &value);) {
+    if (!PyDict_Next(expected, &expected_at, &expected_key, &expected_value)) return false;
+    if (!same_value(key, expected_key) || !same_value(value, expected_value)) return false;
+  }
+  return true;
+}
+
+bool same_float(PyObject* now, PyObject* expected) {   // 0.0 and -0.0 are two numbers, and a NaN is itself
+  const double a = PyFloat_AS_DOUBLE(now), b = PyFloat_AS_DOUBLE(expected);
+  return std::memcmp(&a, &b, sizeof a) == 0;
+}
+
 bool same_value(PyObject* now, PyObject* expected) {
   if (now == expected) return true;
-  if (now == nullptr || Py_TYPE(now) != Py_TYPE(expected)) return false;
-  if (PyFloat_CheckExact(now)) {   // 0.0 and -0.0 are two numbers, and a NaN is itself
-    const double a = PyFloat_AS_DOUBLE(now), b = PyFloat_AS_DOUBLE(expected);
-    return std::memcmp(&a, &b, sizeof a) == 0;
-  }
-  if (PyTuple_CheckExact(now)) {
-    if (PyTuple_GET_SIZE(now) != PyTuple_GET_SIZE(expected)) return false;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(now); ++i)
-      if (!same_value(PyTuple_GET_ITEM(now, i), PyTuple_GET_ITEM(expected, i))) return false;
-    return true;
-  }
+  if (now == nullptr) return false;
+  if (PyDict_Check(now) && PyDict_CheckExact(expected)) return same_dict(now, expected);
+  if (PyList_Check(now) && PyList_CheckExact(expected))
+    return same_items(PyList_GET_SIZE(now), PyList_GET_SIZE(expected), [&](Py_ssize_t i) { return same_value(PyList_GET_ITEM(now, i), PyList_GET_ITEM(expected, i)); });
+  if (Py_TYPE(now) != Py_TYPE(expected)) return false;
+  if (PyTuple_CheckExact(now))
+    return same_items(PyTuple_GET_SIZE(now), PyTuple_GET_SIZE(expected), [&](Py_ssize_t i) { return same_value(PyTuple_GET_ITEM(now, i), PyTuple_GET_ITEM(expected, i)); });
+  if (PyFloat_CheckExact(now)) return same_float(now, expected);
   return is_compared(Py_TYPE(now)) && PyObject_RichCompareBool(now, expected, Py_EQ) == 1;
-}
-
-bool same_list(PyObject* list, PyObject* items) {
-  if (PyList_GET_SIZE(list) != PyTuple_GET_SIZE(items)) return false;
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i)
-    if (!same_value(PyList_GET_ITEM(list, i), PyTuple_GET_ITEM(items, i))) return false;
-  return true;
-}
-
-bool same_dict(PyObject* dict, PyObject* items) {
-  if (2 * PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(items)) return false;
-  PyObject *key = nullptr, *value = nullptr;
-  Py_ssize_t number = 0;
-  for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value); number += 2)
-    if (!same_value(key, PyTuple_GET_ITEM(items, number)) || !same_value(value, PyTuple_GET_ITEM(items, number + 1))) return false;
-  return true;
 }
 
 bool same_function(PyObject* function, PyObject* expected) {
@@ -134,8 +138,7 @@ bool same_function(PyObject* function, PyObject* expected) {
 bool same_slot(const Slot& slot) {
   if (slot.key != Py_None) return same_value(PyDict_GetItem(slot.container, slot.key), slot.value);
   if (PyCell_Check(slot.container)) return same_value(PyCell_GET(slot.container) ? PyCell_GET(slot.container) : Py_None, slot.value);
-  if (PyFunction_Check(slot.container)) return same_function(slot.container, slot.value);
-  return PyDict_Check(slot.container) ? same_dict(slot.container, slot.value) : same_list(slot.container, slot.value);
+  return PyFunction_Check(slot.container) ? same_function(slot.container, slot.value) : same_value(slot.container, slot.value);
 }
 
 int visit(PyObject* object, visitproc visit, void* arg) {

@@ -1,9 +1,10 @@
 // Contents: what a set of dicts held when it was made, and whether they still hold it. The modules of a jitted function keep parameters,
 // buffers, submodules and hooks in such dicts, and every way of replacing one of them changes a dict.
 //
-//   Contents(dicts, slots)      slots: (dict, key, value), of which only that key is looked at; (cell, None, value); (function, None, (code, defaults, keyword defaults)); (list or dict, None, items): all
-//                               that it holds, of a dict key and value by turns
-//   contents.same()             the same values in the same order: those of dicts by identity; those of slots too, but numbers and texts by value
+//   Contents(dicts, slots)      slots: (dict, key, value), of which only that key is looked at; (cell, None, value); (list or dict, None, copy);
+//                               (function, None, (code, defaults, keyword defaults))
+//   contents.same()             the same values in the same order: those of dicts by identity; those of slots too, but numbers and texts by value, lists, dicts
+//                               and tuples by what they hold (in a slot stands a copy of a list or dict)
 #pragma once
 
 #include <Python.h>

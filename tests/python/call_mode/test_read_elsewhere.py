@@ -68,6 +68,10 @@ def default(x, scale=3.0, *, power=2):
     return x * scale ** power
 
 
+def listed(x, scales=[1.0, 2.0]):   # noqa: B006  what the test is about
+    return x * scales[0]
+
+
 def closure():
     value = 1.0
 
@@ -113,6 +117,11 @@ ROWS = {
     "dict key": (lambda x: x * len(TABLE), lambda value: TABLE.__setitem__(str(value), 1), (1, 2, 3)),
     "list item": (lambda x: x * ITEMS[0] + ITEMS[1], set_item(ITEMS, 1), FLOATS),
     "list length": (lambda x: x * len(ITEMS), lambda value: ITEMS.append(1.0), (1, 2, 3)),
+    "another list": (lambda x: x * ITEMS[0], lambda value: set_global("ITEMS")([value, 1.0]), FLOATS),
+    "another dict": (lambda x: x * TABLE["scale"], lambda value: set_global("TABLE")({"scale": value}), FLOATS),
+    "tuple": (lambda x: x * TABLE["scale"][1], lambda value: set_global("TABLE")({"scale": (1.0, value)}), FLOATS),
+    "list or tuple": (lambda x: x + 1 if isinstance(ITEMS, tuple) else x, set_global("ITEMS"), ([1.0, 2.0], (1.0, 2.0), [1.0, 2.0])),
+    "another list of a module": (net, lambda value: set_attribute(net, "sizes")(list(value)), ([2, 2], [4], [1, 4])),
     "nested containers": (lambda x: x * NESTED["inner"]["scale"][1], set_item(NESTED["inner"]["scale"], 1), FLOATS),
     "namespace": (lambda x: x * SETTINGS.scale, set_attribute(SETTINGS, "scale"), FLOATS),
     "inner namespace": (lambda x: x * SETTINGS.inner.scale, set_attribute(SETTINGS.inner, "scale"), FLOATS),
@@ -120,6 +129,7 @@ ROWS = {
     "text": (lambda x: getattr(torch, SETTINGS.kind)(x), set_attribute(SETTINGS, "kind"), ("relu", "tanh", "relu")),
     "getattr": (lambda x: x * getattr(SETTINGS, "scale"), set_attribute(SETTINGS, "scale"), FLOATS),
     "closure": (closed, change_closed, FLOATS),
+    "mutable default": (listed, lambda value: listed.__defaults__[0].__setitem__(0, value), FLOATS),
     "default": (default, set_attribute(default, "__defaults__"), ((3.0,), (1.0,), (2.0,))),
     "keyword default": (default, set_attribute(default, "__kwdefaults__"), ({"power": 2}, {"power": 1}, {"power": 3})),
     "partial": (partial, set_item(partial.keywords["table"], "scale"), FLOATS),
@@ -186,6 +196,16 @@ def test_what_takes_too_many_values_goes_on_in_replay_mode():
         assert torch.allclose(compiled(x), (x / settings.temperature).softmax(-1), atol=1e-6)
     info = compiled.info()
     assert info["recordings"] <= 16 and info["eager"] == {"too_many_values_elsewhere": 44}
+
+
+def test_a_list_that_holds_itself_and_a_long_one():
+    itself, long = [1.0], [0.5] * 5000
+    itself.append(itself)
+    compiled = escapement.jit(lambda x: x * itself[0] + long[7])
+    for step in range(6):
+        itself[0] = 1.0 + step % 2
+        assert torch.equal(compiled(torch.ones(2)), torch.ones(2) * itself[0] + 0.5)
+    assert compiled.info()["recordings"] == 2
 
 
 def test_what_nobody_reads_costs_nothing():
