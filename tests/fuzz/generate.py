@@ -63,10 +63,18 @@ def on_grid(value):
     return bool(torch.isfinite(wide).all()) and wide.abs().max().item() * max(value.numel(), 32) <= 2 ** 18 and torch.equal(wide * 2, (wide * 2).round())
 
 
+def lacks_memory(value):
+    """An operator that fails to resize what it was to write leaves sizes behind for which there is no memory. Reading it would end the process, in eager too."""
+    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided or not value.numel():
+        return False
+    last = value.storage_offset() + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride()))
+    return (last + 1) * value.element_size() > value.untyped_storage().nbytes()
+
+
 class Generator:
     def __init__(self, seed, sections=WEIGHTS):
         self.numbers, self.sections = random.Random(seed), sections
-        self.near, self.steps, self.pool = set(), [], []
+        self.near, self.steps, self.pool, self.steps_end = set(), [], [], False
         self.arguments = self.some_arguments()
         self.calls = self.some_calls()
         self.scopes = [Scope(self.arguments, call) for call in self.calls[:2]]
@@ -200,6 +208,9 @@ class Generator:
         scaled = not self.scaled.isdisjoint(re.findall(r"\w+", text))
         exact = sums and not scaled and self.sums_are_exact(first)
         errors = [scope.run(text) for scope in self.scopes if scope.alive]
+        if any(errors) and any(lacks_memory(value) for scope in self.scopes for value in list(scope.names.values())):
+            self.steps_end = True
+            return
         if sums and not (exact and self.sums_are_exact(first)):   # it may have written its operand
             template = dataclasses.replace(template, flags=template.flags | {"near"})
         if any(errors) and not self.keeps(errors):
@@ -256,7 +267,7 @@ class Generator:
 
     def program(self):
         wanted, tries = self.numbers.choice([1, 2, 3, 3, 4, 4, 5, 6, 8, 12]), 0
-        while len(self.steps) < wanted and tries < 60 and any(scope.alive for scope in self.scopes):
+        while len(self.steps) < wanted and tries < 60 and not self.steps_end and any(scope.alive for scope in self.scopes):
             self.grow()
             tries += 1
         return Program(dict(self.arguments), tuple(self.steps), self.results(), tuple(self.calls), frozenset(self.near))
