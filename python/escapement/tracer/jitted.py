@@ -308,11 +308,10 @@ class Jitted:
 
     def _new_table(self):
         watch = self._table.watch if self._table is not None else None
-        if watch is None or not watch.same():
-            if watch is not None:   # what the recordings hold is not what the function would use
-                self._drop()
-            watch = Watch(self._fn)
-        elif not watch.reaches_the_same():
+        if watch is not None and not watch.same():   # what the recordings hold is not what the function would use
+            self._drop()
+            watch = None
+        if watch is None or not watch.reaches_the_same():
             watch = Watch(self._fn)
         table = self._tables.get(watch.key()) or self._table_for(watch)
         self.__dict__["_table"] = table

@@ -83,7 +83,8 @@ class Plain:
         return [(container, name, content_of(container, name)) for container, name in self.places]
 
     def objects(self):
-        return [place for place in self.values() if place[1] is not None and not isinstance(place[2], (*COMPARED, *LISTS))]
+        """What is compared by identity: behind it stand further places, or may."""
+        return [found for *_, value in self.values() for found in objects_in(value)]
 
     def key(self):
         """Equal for equal values. What is compared by identity must be kept while the key is."""
@@ -109,6 +110,12 @@ def copied(value, depth=NESTED):
     if isinstance(value, list):
         return [copied(item, depth - 1) for item in list.__iter__(value)]
     return tuple(copied(item, depth - 1) for item in value) if type(value) is tuple else value
+
+
+def objects_in(value, depth=NESTED + 1):
+    if depth and type(value) in (*LISTS, tuple):
+        return [found for item in items_of(value) for found in objects_in(item, depth - 1)]
+    return [] if isinstance(value, COMPARED) else [value]
 
 
 def frozen(value, depth=NESTED):

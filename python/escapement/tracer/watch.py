@@ -36,7 +36,7 @@ class Watch:
         held = itertools.chain.from_iterable(map(dict.values, self._stored))
         self.tensors = [value for value in held if isinstance(value, torch.Tensor)] + found.tensors
         self.plain = Plain(found)
-        self._objects = core().Contents([], self.plain.objects())
+        self._objects = self.plain.objects()
         self.empty = not self.modules and not self.variables and not self.plain.places
 
     def flags(self):
@@ -61,8 +61,8 @@ class Watch:
         return core().Contents([], self.plain.values())
 
     def reaches_the_same(self):
-        """Whether the plain values can be found where they were: no object among them was replaced."""
-        return self._objects.same()
+        """Whether the plain values can be found where they were: no object among them came, went or was replaced."""
+        return same_state(self._objects, self.plain.objects())
 
     def needs_gradient(self):
         return any(map(needs_gradient, self.tensors))

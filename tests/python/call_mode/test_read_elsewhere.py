@@ -198,6 +198,38 @@ def test_what_takes_too_many_values_goes_on_in_replay_mode():
     assert info["recordings"] <= 16 and info["eager"] == {"too_many_values_elsewhere": 44}
 
 
+def scaled_by(value):
+    """Whatever stands there: nothing, an object, an object in a list."""
+    held = value[0] if isinstance(value, (list, tuple)) and value else value
+    return getattr(held, "scale", 7.0)
+
+
+ARRIVALS = {"an object where nothing was": (None, types.SimpleNamespace(scale=1.0), None, types.SimpleNamespace(scale=1.0)),
+            "another object in a list": tuple([types.SimpleNamespace(scale=1.0)] for _ in range(3)),
+            "another object in a tuple": tuple((types.SimpleNamespace(scale=1.0),) for _ in range(3)),
+            "an object where a number was": (1.0, types.SimpleNamespace(scale=1.0), [types.SimpleNamespace(scale=1.0)], [])}
+
+
+@pytest.mark.parametrize("in_cell", [False, True])
+@pytest.mark.parametrize("name", ARRIVALS)
+def test_what_came_later_is_watched_too(name, in_cell):
+    settings, cell = types.SimpleNamespace(inner=None), None
+
+    def program(x):
+        return x * scaled_by(cell if in_cell else settings.inner)
+
+    compiled = escapement.jit(program)
+    for value in ARRIVALS[name]:
+        settings.inner = cell = value
+        held = value[0] if isinstance(value, (list, tuple)) and value else value
+        for scale in (1.0, 2.0, 3.0):
+            if isinstance(held, types.SimpleNamespace):
+                held.scale = scale
+            for rows in (0, 1, 7):
+                x = torch.ones(rows)
+                assert torch.equal(compiled(x), program(x)), (value, scale)
+
+
 def test_a_list_that_holds_itself_and_a_long_one():
     itself, long = [1.0], [0.5] * 5000
     itself.append(itself)
