@@ -7,6 +7,7 @@ While recording it also watches what must not happen unseen: an exception that o
 a changed argument container. Attempt is the evidence.
 """
 
+import gc
 import itertools
 import os
 import sys
@@ -157,22 +158,25 @@ class Entry:
         args, kwargs = self._arguments(leaves, made)
         before = snapshot(made)
         self._ended[threading.get_ident()] = Ended(made, before, leaves)   # if it ends otherwise than here
-        return self._flattened(self._fn(*args, **kwargs), made, before, leaves)
+        return self._flattened([self._fn(*args, **kwargs)], made, before, leaves)
 
-    def _flattened(self, result, made, before, leaves):
+    def _flattened(self, box, made, before, leaves):
+        """`box`: the result, which nothing else here holds."""
         copies = Copies()
         copies.bind(made)
         flat = Results(copies)
         try:
-            structure = flat.flatten(result)
+            structure = flat.flatten(box[0])
             contents = tuple((number, flat.content(made[number])) for number in changed(made, before))
         except Unsupported as error:
-            raise Bypass(result) from error
+            raise Bypass(box[0]) from error
         if core().recording() and any(map(attributes, (*leaves, *flat.leaves))):
-            raise Marked(result)
+            raise Marked(box[0])
+        if flat.held_elsewhere(box) and not (core().recording() and gc.collect() and not flat.held_elsewhere(box)):
+            raise Bypass(box[0])
         number = self._number(structure, contents)
         if number >= MAX_RESULTS:
-            raise Bypass(result)
+            raise Bypass(box[0])
         return [*flat.leaves, number]
 
     def _arguments(self, leaves, made):

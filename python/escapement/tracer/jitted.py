@@ -33,7 +33,8 @@ from .watch import Watch
 REASONS = {
     "gradient": "gradients are wanted; compiled code builds no tape",
     "unsupported_argument": "an argument is no tensor, number, constant or known container",
-    "unsupported_result": "a result is no tensor, number, constant or known container",
+    "argument_elsewhere": "a container or object among the arguments is one that the function also finds in a global, attribute or closure",
+    "unsupported_result": "a result is no tensor, number, constant or known container, or one that is held elsewhere, too",
     "tensor_attributes": "the function puts Python attributes on tensors, which a recording does not keep",
     "torch_mode": "a torch function mode, dispatch mode, functorch transform or torch.jit.trace is active",
     "too_many_values": "more values of numbers than there are versions for programs that must know them",
@@ -47,7 +48,7 @@ REASONS = {
     "disabled": "compilation is switched off",
 }
 # The function itself runs at every call, its operators are deferred: nothing is assumed of what stood in the way.
-REPLAYED = {"state_changed", "tensor_attributes", "graph_break"}
+REPLAYED = {"unsupported_argument", "argument_elsewhere", "unsupported_result", "state_changed", "tensor_attributes", "graph_break"}
 # Reasons for which regions go on in replay mode, too: where they give nothing else, they are asked no more.
 LASTING = {"made_unseen", "result_read", "data_dependent_guard", "too_many_exits", "too_many_recordings", "budget_used", "state_changed"}
 SETTLED = 32      # calls in a row that no version served, before a function is not recorded any more
@@ -213,6 +214,8 @@ class Jitted:
             return self._eager("gradient", args, kwargs)   # before anything else is looked at: a training loop comes here at every call
         leaves, copies = [], Copies()
         structure = flatten_call(args, kwargs, leaves, copies, True)
+        if copies.met and table.watch.meets(copies.met) and Watch(self._fn).meets(copies.met):
+            return self._eager("argument_elsewhere", args, kwargs)
         if grad_mode() and any_requires_grad(leaves):
             return self._eager("gradient", args, kwargs)
         with self._lock:

@@ -86,19 +86,35 @@ class Plain:
         """What is compared by identity: behind it stand further places, or may."""
         return [found for *_, value in self.values() for found in objects_in(value)]
 
+    def reached(self):
+        """The ids of containers and objects in these places. They are not kept: what is no longer there must be asked for anew."""
+        return {id(found) for place in self.places for found in inside(raw(*place)) if not isinstance(found, COMPARED)}
+
     def key(self):
         """Equal for equal values. What is compared by identity must be kept while the key is."""
         return tuple(frozen(content_of(container, name)) for container, name in self.places)
 
 
 def content_of(container, name):
-    if name is not None:
-        return copied(container.get(name))
-    if isinstance(container, types.CellType):
-        return copied(cell_content(container))
-    if isinstance(container, types.FunctionType):
+    if name is None and isinstance(container, types.FunctionType):
         return container.__code__, copied(container.__defaults__), copied(container.__kwdefaults__)
-    return copied(container)
+    return copied(raw(container, name))
+
+
+def raw(container, name):
+    if name is not None:
+        return container.get(name)
+    if isinstance(container, types.FunctionType):
+        return container.__defaults__, container.__kwdefaults__
+    return cell_content(container) if isinstance(container, types.CellType) else container
+
+
+def inside(value, depth=NESTED + 1):
+    """The value and, of a list, dict or tuple, what it holds."""
+    yield value
+    if depth and type(value) in (*LISTS, tuple):
+        for item in items_of(value):
+            yield from inside(item, depth - 1)
 
 
 def copied(value, depth=NESTED):

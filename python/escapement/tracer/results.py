@@ -9,7 +9,8 @@ import collections
 import torch
 
 from ..recording.arithmetic import NUMBERS, ours, value_of
-from .tree import DICTS, INT64, KEY, TENSORS, Unsupported, build, child_steps, constant, mutable, own_names, parts
+from .objects import become, held_elsewhere
+from .tree import DICTS, INT64, KEY, TENSORS, Unsupported, build, child_steps, constant, mutable, parts
 
 
 class Results:
@@ -19,6 +20,7 @@ class Results:
         self.leaves, self._copies = [], copies
         self._met = {}      # id -> number of a container that the function made; None while we are inside of it
         self._kept = []     # these containers: their ids are not used again
+        self._others = []   # tuples, and the caller's containers
 
     def flatten(self, value):
         kind = type(value)
@@ -36,11 +38,20 @@ class Results:
         found = parts(value)
         if found is None:
             return "constant", constant(value)
-        return self._container(value, found) if mutable(value) else self._parts(found)
+        if mutable(value):
+            return self._container(value, found)
+        self._others.append(value)
+        return self._parts(found)
 
     def content(self, value):
         """A container as a structure even where it is one of the caller's own."""
+        self._others.append(value)
         return self._parts(parts(value))
+
+    def held_elsewhere(self, box):
+        """Whether anything but `box`, a list of the result, refers to a container that would be built anew for every call: the function did not make it, or
+        has put it somewhere, so the caller must get that very object."""
+        return held_elsewhere([box, *self._kept, *self._others], self._kept)
 
     def _tensor(self, value, kind):
         if kind not in TENSORS or kind is not torch.Tensor and torch._C._dispatch_keys(value).has(KEY):
@@ -116,7 +127,11 @@ def changed(containers, before):
 
 
 def same_parts(now, before):
-    return now is not None and now[1] == before[1] and len(now[2]) == len(before[2]) and all(a is b for a, b in zip(now[2], before[2]))
+    return now is not None and now[1] == before[1] and same_children(now, before[2])
+
+
+def same_children(found, children):
+    return len(found[2]) == len(children) and all(a is b for a, b in zip(found[2], children))
 
 
 def store(original, made):
@@ -131,7 +146,7 @@ def store(original, made):
     if isinstance(original, collections.defaultdict):
         original.default_factory = made.default_factory
     if type(original) not in DICTS:
-        store_fields(original, made)
+        become(original, made)
 
 
 def store_items(original, made, base):
@@ -140,13 +155,6 @@ def store_items(original, made, base):
     base.clear(original)
     for key, value in items:
         base.__setitem__(original, key, value)
-
-
-def store_fields(original, made):
-    for name in own_names(original) - own_names(made):
-        object.__delattr__(original, name)
-    for name in own_names(made):
-        object.__setattr__(original, name, getattr(made, name))
 
 
 # --- a run that did not get as far as results that are known
@@ -208,8 +216,13 @@ class Ended:
             return value
         self._remember(value, value)   # while we are inside
         children = list(map(self._settled, found[2]))
-        same = all(a is b for a, b in zip(children, found[2]))
-        return self._remember(value, value if same else build(*found[:2], children))
+        if all(a is b for a, b in zip(children, found[2])):
+            return value
+        built = build(*found[:2], children)
+        if mutable(value):   # others may hold it
+            store(value, built)
+            built = value if same_children(parts(value), children) else built
+        return self._remember(value, built)
 
     def _remember(self, value, now):
         self._kept.append(value)

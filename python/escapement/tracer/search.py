@@ -52,6 +52,10 @@ class Search:
         self._visit(value, depth)
         self._seen[id(value)] = depth, self._found > before, value
 
+    def reached(self):
+        """The ids of lists, dicts, sets and objects. They are not kept: what is no longer there must be asked for anew."""
+        return frozenset(key for key, (*_, value) in self._seen.items() if not isinstance(value, (tuple, torch.Tensor, torch.nn.Module, *FUNCTIONS)))
+
     def _visit(self, value, depth):
         if "__wrapped__" in getattr(value, "__dict__", ()):   # decorated, by whatever library: jitted functions are such
             self.add(vars(value)["__wrapped__"], depth)

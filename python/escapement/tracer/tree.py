@@ -10,8 +10,6 @@ the caller's objects. Results, and what the function changed, are results.py's.
 
 import collections
 import copy
-import copyreg
-import dataclasses
 import enum
 import math
 import types
@@ -20,6 +18,7 @@ import torch
 from torch.utils import _pytree
 
 from ..recording.arithmetic import plain
+from .objects import attributes_of, has_only_attributes, new_object
 
 KEY = torch._C._dispatch_key_parse("DeferredInit")   # of what the core records
 TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
@@ -28,6 +27,7 @@ BY_VALUE = (type(None), str, bytes, bool, complex, type(...),
 DICTS = (dict, collections.OrderedDict)
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 INT64 = range(-2**63, 2**63)
+MOST = 4096    # containers and objects among the arguments of one call; they are copied at every call
 
 
 class Unsupported(Exception):
@@ -112,16 +112,10 @@ def parts(value):
     if kind in _pytree.SUPPORTED_NODES:
         children, context = _pytree.SUPPORTED_NODES[kind].flatten_fn(value)
         return kind, ("registered", hashable(context)), list(children)
-    if dataclasses.is_dataclass(value) and kind.__new__ is object.__new__ and not isinstance(value, torch.nn.Module):
-        names = tuple(sorted(own_names(value)))
-        return kind, ("fields", names), [getattr(value, name) for name in names]
-    return None   # a dataclass that is a list as well holds more than fields
-
-
-def own_names(value):
-    """Of what an object holds, in its __dict__ or in slots, not all of which need be filled."""
-    slots = [name for name in copyreg._slotnames(type(value)) if hasattr(value, name)]
-    return {*slots, *getattr(value, "__dict__", ())}
+    if has_only_attributes(value):
+        names, values = attributes_of(value)
+        return kind, ("fields", names), values
+    return None
 
 
 def hashable(context):
@@ -150,10 +144,7 @@ def build(kind, extra, children):
         return kind._make(children)
     if extra[0] == "registered":
         return _pytree.SUPPORTED_NODES[kind].unflatten_fn(children, copy.copy(extra[1].value))
-    made = object.__new__(kind)   # not __init__: it may compute, and __post_init__ may refuse
-    for name, child in zip(extra[1], children):
-        object.__setattr__(made, name, child)
-    return made
+    return new_object(kind, extra[1], children)
 
 
 class Copies:
@@ -161,11 +152,13 @@ class Copies:
     that stands twice is one leaf, so that the program may ask whether `x is y`."""
 
     def __init__(self):
-        self.originals, self._number, self.tensors = [], {}, {}
+        self.originals, self._number, self.tensors, self.met = [], {}, {}, set()
 
     def add(self, original):
-        if mutable(original) and any(original is other for other in self.originals):
-            raise Unsupported(original)   # twice the same container: two copies would not be one
+        if mutable(original):
+            if id(original) in self.met or len(self.met) == MOST:
+                raise Unsupported(original)   # twice the same container: two copies would not be one
+            self.met.add(id(original))
         self.originals.append(original)
 
     def bind(self, copies):
@@ -199,8 +192,10 @@ def flatten(value, leaves, copies, dynamic_floats, exact=False):
     found = parts(value)
     if found is None:
         return "constant", constant(value)
-    copies.add(value)
     how, extra, children = found
+    if not children and extra:
+        raise Unsupported(value)   # an object without attributes, a sentinel say: its identity is all there is
+    copies.add(value)
     return how, extra, tuple(flatten(child, leaves, copies, dynamic_floats, exact) for child in children)
 
 

@@ -190,12 +190,14 @@ void EntryChecks::compile_row(Row& row, const Relation& relation) {
       row.layout = Layout::strided;
       row.irregular = true;
       break;
-    case Relation::Kind::ordered:
+    case Relation::Kind::ordered: {
+      const std::vector<int32_t> order = order_of(trace_, input);
       row.layout = Layout::strided;
       row.order = static_cast<uint32_t>(orders_.size());
-      row.order_size = static_cast<uint32_t>(input.stride_order.size());
-      orders_.insert(orders_.end(), input.stride_order.begin(), input.stride_order.end());
+      row.order_size = static_cast<uint32_t>(order.size());
+      orders_.insert(orders_.end(), order.begin(), order.end());
       break;
+    }
     default: break;
   }
 }

@@ -45,7 +45,7 @@ bool EntryChecks::holds(const Relation& r, std::span<const Argument> arguments, 
     case Kind::stride: return stride_holds(impl, r.axis, expected());
     case Kind::contiguous: return impl.is_contiguous();
     case Kind::irregular: return !impl.is_contiguous();
-    case Kind::ordered: return order_holds(impl, trace_.inputs[r.input].stride_order);
+    case Kind::ordered: return order_holds(impl, order_of(trace_, trace_.inputs[r.input]));
     default: return false;
   }
 }

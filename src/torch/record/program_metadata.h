@@ -6,8 +6,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <span>
 #include <vector>
+
+#include "trace/trace.h"
 
 namespace escapement {
 
@@ -39,15 +42,50 @@ inline bool stride_holds(const c10::TensorImpl& impl, size_t axis, int64_t expec
   return impl.numel() == 0 || impl.sizes()[axis] == 1 || impl.strides()[axis] == expected;
 }
 
-// Axes from outermost to innermost by stride; any order holds for no axes.
+// Elements overlap where two axes have one stride; ATen then tells these axes apart by their sizes.
+struct OuterAxis {
+  int64_t stride = INT64_MAX, size = 1;
+  bool ties_with(int64_t inner_stride, int64_t inner_size) const { return stride == inner_stride && stride != 0 && size > 1 && inner_size > 1; }
+};
+
+// Axes from outermost to innermost by stride; ~axis for one that has the stride of an axis before it.
+inline std::vector<int32_t> order_of(const c10::TensorImpl& impl) {
+  std::vector<int32_t> order(impl.sizes().size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return impl.strides()[a] > impl.strides()[b]; });
+  OuterAxis outer;
+  for (int32_t& axis : order) {
+    const int64_t size = impl.sizes()[axis], stride = impl.strides()[axis];
+    if (size <= 1) continue;
+    if (outer.ties_with(stride, size)) axis = ~axis;
+    outer = {stride, size};
+  }
+  return order;
+}
+
+inline int32_t axis_of(int32_t in_order) { return in_order < 0 ? ~in_order : in_order; }
+
+// The order of a recorded input, whose axes of one stride share a symbol. Strides that are given, 0, are checked by themselves.
+inline std::vector<int32_t> order_of(const Trace& trace, const Input& input) {
+  const std::vector<Dim>& strides = trace.type(input.value).strides;
+  std::vector<int32_t> order = input.stride_order;
+  std::erase_if(order, [&](int32_t axis) { return trace.dims.as_constant(strides[axis]) == 0; });
+  for (size_t i = order.size(); i-- > 0;) {
+    const auto ties = [&](int32_t before) { return strides[before] == strides[order[i]]; };
+    if (std::any_of(order.begin(), order.begin() + static_cast<ptrdiff_t>(i), ties)) order[i] = ~order[i];
+  }
+  return order;
+}
+
+// As order_of says it; any order holds for no axes. A stride of 0 is no place in an order: ATen leaves such an axis out.
 inline bool order_holds(const c10::TensorImpl& impl, std::span<const int32_t> order) {
-  const auto sizes = impl.sizes();
-  const auto strides = impl.strides();
-  int64_t outer = INT64_MAX;
-  for (const int32_t axis : order) {
-    if (sizes[axis] == 1) continue;
-    if (strides[axis] > outer) return false;
-    outer = strides[axis];
+  OuterAxis outer;
+  for (const int32_t place : order) {
+    const int32_t axis = axis_of(place);
+    const int64_t size = impl.sizes()[axis], stride = impl.strides()[axis];
+    if (size == 1) continue;
+    if (stride > outer.stride || (place >= 0 && outer.ties_with(stride, size)) || (stride == 0 && size > 1)) return false;
+    outer = {stride, size};
   }
   return true;
 }

@@ -421,9 +421,9 @@ class OneOp {
   }
 
   // The axes of a pointwise result are in the order of its operands' strides. Where that order is not known for all sizes the result was taken
-  // for contiguous, which it is as long as no two axes of more than one element are in another order. (Replay mode: replay_mode/layouts.h.)
+  // for contiguous, which it is as long as no two axes of more than one element are in another order.
   void hold_order_of_axes(const std::vector<ValueId>& operands, const TensorType& type) {
-    if (tape_.host_looks || !call_.build.result_strides(operands, type.sizes).empty()) return;
+    if (!call_.build.result_strides(operands, type.sizes).empty()) return;
     for (const ValueId v : operands) {
       const TensorType operand = call_.type(v);
       for (int i = 0; i < operand.rank(); ++i)

@@ -149,12 +149,10 @@ bool Tape::is_given(const at::Tensor& real) const {
 
 namespace {
 
-// Axes from outermost to innermost.
-std::vector<int32_t> order_of(const at::Tensor& real) {
-  std::vector<int32_t> order(real.dim());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int32_t>(i);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return real.stride(a) > real.stride(b); });
-  return order;
+int64_t first_of_stride(const at::Tensor& real, int64_t stride) {
+  int64_t axis = 0;
+  while (real.stride(axis) != stride || real.size(axis) <= 1) ++axis;
+  return axis;
 }
 
 bool is_dense(const at::Tensor& real, const std::vector<int32_t>& order) {
@@ -177,7 +175,8 @@ ValueId Tape::add_input(const at::Tensor& real, std::vector<Dim> sizes, const st
     for (const int64_t size : real.sizes()) sizes.push_back(dims().constant(size));
   type.sizes = sizes;
   const bool contiguous = host_looks ? has_natural_strides(*real.unsafeGetTensorImpl()) : real.is_contiguous();
-  const std::vector<int32_t> order = contiguous ? std::vector<int32_t>{} : order_of(real);
+  std::vector<int32_t> order = contiguous ? std::vector<int32_t>{} : order_of(*real.unsafeGetTensorImpl());
+  std::transform(order.begin(), order.end(), order.begin(), axis_of);
   if (!contiguous && is_dense(real, order)) {
     type.strides.resize(sizes.size());
     Dim stride = dims().constant(1);
@@ -203,16 +202,20 @@ ValueId Tape::add_input(const at::Tensor& real, std::vector<Dim> sizes, const st
   return value;
 }
 
-// A symbol each; but an axis without a stride is broadcast, which is a class of layout of its own, also while its size is 1.
+// A symbol each; but an axis without a stride is broadcast, which is a class of layout of its own, also while its size is 1, and axes of one
+// stride share it, so that nothing is taken for their order.
 std::vector<Dim> Tape::irregular_strides(const at::Tensor& real, uint32_t position, bool parameter) {
-  std::vector<Dim> strides;
+  std::vector<Dim> strides(static_cast<size_t>(real.dim()));
+  const std::vector<int32_t> order = order_of(*real.unsafeGetTensorImpl());
+  const auto ties = [&](int64_t d) { return std::find(order.begin(), order.end(), ~static_cast<int32_t>(d)) != order.end(); };
   for (int64_t d = 0; d < real.dim(); ++d) {
     const bool fixed = parameter || real.stride(d) == 0;
     Source source;
     source.kind = Source::Kind::input_stride;
     source.input = position;
     source.dim = static_cast<uint32_t>(d);
-    strides.push_back(fixed ? dims().constant(real.stride(d)) : dims().new_symbol(SymbolKind::stride, source, real.stride(d)));
+    if (ties(d)) strides[d] = strides[first_of_stride(real, real.stride(d))];
+    else strides[d] = fixed ? dims().constant(real.stride(d)) : dims().new_symbol(SymbolKind::stride, source, real.stride(d));
   }
   return strides;
 }

@@ -28,18 +28,11 @@ uint64_t form_keys(const c10::TensorImpl& impl) {
   return impl.key_set().raw_repr() & ~(c10::autograd_dispatch_keyset | c10::autocast_dispatch_keyset).raw_repr();
 }
 
-std::vector<int32_t> order_of(const c10::TensorImpl& impl) {
-  std::vector<int32_t> order(impl.sizes().size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int32_t>(i);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return impl.strides()[a] > impl.strides()[b]; });
-  return order;
-}
-
 bool is_dense(const c10::TensorImpl& impl, const std::vector<int32_t>& order) {
   int64_t expected = 1;
   for (auto axis = order.rbegin(); axis != order.rend(); ++axis) {
-    if (impl.strides()[*axis] != expected) return false;
-    expected *= impl.sizes()[*axis];
+    if (impl.strides()[axis_of(*axis)] != expected) return false;
+    expected *= impl.sizes()[axis_of(*axis)];
   }
   return true;
 }

@@ -232,7 +232,7 @@ def test_integers_of_more_than_64_bits(n):
 def test_an_unknown_result_is_eagers():
     class Thing:
         def __init__(self, x):
-            self.x = x
+            self.x, self.lock = x, threading.Lock()
 
     jitted = escapement.jit(lambda x: Thing(x + 1))
     for _ in range(3):

@@ -1,0 +1,114 @@
+"""Objects that are what their attributes are, and who refers to them.
+
+A call is compiled for what such an object holds: it is copied for the function, and built again where it is a result. That is right as long
+as nobody can tell the copy from the object: nothing of it lies outside of its attributes, nothing is done when it goes, nobody knows it by
+its identity.
+"""
+
+import collections
+import copyreg
+import gc
+import sys
+import types
+import weakref
+
+import torch
+
+_KNOWN = weakref.WeakKeyDictionary()
+POINTER = object.__basicsize__ // 2
+NOT_COPIED = (torch.nn.Module, torch.utils.data.Dataset, torch.optim.Optimizer)   # large, or known by their identity
+
+
+def has_only_attributes(value):
+    """Whether its attributes are all that there is of the object, and nobody holds it weakly, that is: by its identity."""
+    kind = type(value)
+    if kind not in _KNOWN:
+        _KNOWN[kind] = kind is types.SimpleNamespace or consists_of_attributes(kind)
+    return _KNOWN[kind] and not weakref.getweakrefcount(value)
+
+
+def consists_of_attributes(kind):
+    if kind.__new__ is not object.__new__ or issubclass(kind, NOT_COPIED) or kind.__itemsize__:
+        return False
+    if kind.__getattribute__ is not object.__getattribute__ or hasattr(kind, "__del__"):
+        return False
+    fields = sum(isinstance(member, types.MemberDescriptorType) for base in kind.__mro__ for member in vars(base).values())
+    pointers = fields + (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
+    return kind.__basicsize__ == object.__basicsize__ + POINTER * pointers   # no memory of a base written in C
+
+
+class Attributes(tuple):
+    """Names of what an object holds: first those of slots, not all of which need be filled, then those of its __dict__, each in order."""
+
+    slots = 0
+
+
+def attributes_of(value):
+    """(names, values), without asking what the class may have put in front of them."""
+    slots = [(name, found) for name in copyreg._slotnames(type(value)) for found in slot(value, name)]
+    space = getattr(value, "__dict__", {})
+    names = Attributes((*(name for name, _ in slots), *space))
+    names.slots = len(slots)
+    return names, [*(found for _, found in slots), *space.values()]
+
+
+def slot(value, name):
+    try:
+        return [object.__getattribute__(value, name)]
+    except AttributeError:
+        return []
+
+
+def new_object(kind, names, values):
+    """Not by __init__: it may compute, and __post_init__ may refuse."""
+    made = kind.__new__(kind)
+    fill(made, names, values)
+    return made
+
+
+def fill(target, names, values):
+    for place, (name, value) in enumerate(zip(names, values)):
+        if place < names.slots:
+            object.__setattr__(target, name, value)
+        else:
+            vars(target)[name] = value
+
+
+def become(target, source):
+    """The object gets what the other one holds; what both have stays where it is."""
+    had, (names, values) = attributes_of(target)[0], attributes_of(source)
+    for place, name in enumerate(had):
+        if name not in names and place < had.slots:
+            object.__delattr__(target, name)
+        elif name not in names:
+            del vars(target)[name]
+    fill(target, names, values)
+
+
+# --- who refers to them
+
+def references(value):
+    """The ids of what it refers to, as often as it does."""
+    space = getattr(value, "__dict__", None)   # asked for, so that it is a dict and its values are not in the object itself
+    parts = gc.get_referents(value)
+    if any(part is space for part in parts):
+        parts = [*parts, *gc.get_referents(space)]
+    return map(id, parts)
+
+
+def counts(values):
+    """References to each of them, beside those of the list."""
+    return [sys.getrefcount(value) - LOOP for value in values]
+
+
+LOOP = 0
+LOOP = counts([[]])[0] - 1
+
+
+def held_elsewhere(containers, inner):
+    """Whether anything but `containers`, and these two lists, refers to one of `inner`, which are some of them."""
+    lists = (containers, inner)
+    inside = collections.Counter()
+    for value in {id(value): value for value in (*containers, *lists)}.values():
+        inside.update(references(value))
+    return any(count > inside[id(value)] for value, count in zip(inner, counts(inner)))
