@@ -37,19 +37,15 @@ def consists_of_attributes(kind):
     return kind.__basicsize__ == object.__basicsize__ + POINTER * pointers   # no memory of a base written in C
 
 
-class Attributes(tuple):
-    """Names of what an object holds: first those of slots, not all of which need be filled, then those of its __dict__, each in order."""
-
-    slots = 0
-
-
 def attributes_of(value):
-    """(names, values), without asking what the class may have put in front of them."""
-    slots = [(name, found) for name in copyreg._slotnames(type(value)) for found in slot(value, name)]
+    """(names, values, how many of them stand in slots), without asking what the class may have put in front of them. First those in slots, not all of which
+    need be filled, then those of the __dict__, each in order."""
+    names = getattr(type(value), "__slotnames__", None)   # copyreg's own notes
+    slots = [(name, found) for name in names or copyreg._slotnames(type(value)) for found in slot(value, name)] if names != [] else []
     space = getattr(value, "__dict__", {})
-    names = Attributes((*(name for name, _ in slots), *space))
-    names.slots = len(slots)
-    return names, [*(found for _, found in slots), *space.values()]
+    if not slots:
+        return tuple(space), list(space.values()), 0
+    return (*(name for name, _ in slots), *space), [*(found for _, found in slots), *space.values()], len(slots)
 
 
 def slot(value, name):
@@ -59,30 +55,30 @@ def slot(value, name):
         return []
 
 
-def new_object(kind, names, values):
+def new_object(kind, names, values, slots):
     """Not by __init__: it may compute, and __post_init__ may refuse."""
     made = kind.__new__(kind)
-    fill(made, names, values)
+    fill(made, names, values, slots)
     return made
 
 
-def fill(target, names, values):
-    for place, (name, value) in enumerate(zip(names, values)):
-        if place < names.slots:
-            object.__setattr__(target, name, value)
-        else:
-            vars(target)[name] = value
+def fill(target, names, values, slots):
+    for name, value in zip(names[:slots], values):
+        object.__setattr__(target, name, value)
+    if slots < len(names):
+        vars(target).update(zip(names[slots:], values[slots:]))
 
 
 def become(target, source):
     """The object gets what the other one holds; what both have stays where it is."""
-    had, (names, values) = attributes_of(target)[0], attributes_of(source)
-    for place, name in enumerate(had):
-        if name not in names and place < had.slots:
+    had, _, slots = attributes_of(target)
+    names, values, count = attributes_of(source)
+    if had != names:
+        for name in had[:slots]:
             object.__delattr__(target, name)
-        elif name not in names:
+        for name in set(had[slots:]).difference(names):
             del vars(target)[name]
-    fill(target, names, values)
+    fill(target, names, values, count)
 
 
 # --- who refers to them

@@ -22,11 +22,11 @@ from .objects import attributes_of, has_only_attributes, new_object
 
 KEY = torch._C._dispatch_key_parse("DeferredInit")   # of what the core records
 TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
-BY_VALUE = (type(None), str, bytes, bool, complex, type(...),
-            torch.dtype, torch.device, torch.layout, torch.memory_format)
+BY_VALUE = frozenset((type(None), str, bytes, bool, complex, type(...), torch.dtype, torch.device, torch.layout, torch.memory_format))
 DICTS = (dict, collections.OrderedDict)
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 INT64 = range(-2**63, 2**63)
+_USUAL, MOST_USUAL = {}, 1024
 MOST = 4096    # containers and objects among the arguments of one call; they are copied at every call
 
 
@@ -63,7 +63,7 @@ def float_key(value):
 def constant(value):
     kind = type(value)
     if kind in BY_VALUE:
-        return Constant(value, (float_key(value.real), float_key(value.imag)) if kind is complex else value)
+        return by_value(kind, value)[1]
     if kind is float:
         return Constant(value, float_key(value))
     if kind is int:
@@ -75,6 +75,16 @@ def constant(value):
     if kind is slice or kind is range:   # ranges are equal where their items are
         return Constant(value, tuple(constant(part) for part in (value.start, value.stop, value.step)))
     raise Unsupported(value)
+
+
+def by_value(kind, value):
+    """The structure of one of BY_VALUE: the same object again where it is a usual one, since structures are compared at every call."""
+    found = _USUAL.get((kind, value))
+    if found is None or kind is complex:
+        found = "constant", Constant(value, (float_key(value.real), float_key(value.imag)) if kind is complex else value)
+        if len(_USUAL) < MOST_USUAL and (kind not in (str, bytes) or len(value) < 64):
+            _USUAL[kind, value] = found
+    return found
 
 
 def stateless(value):
@@ -113,8 +123,8 @@ def parts(value):
         children, context = _pytree.SUPPORTED_NODES[kind].flatten_fn(value)
         return kind, ("registered", hashable(context)), list(children)
     if has_only_attributes(value):
-        names, values = attributes_of(value)
-        return kind, ("fields", names), values
+        names, values, slots = attributes_of(value)
+        return kind, ("fields", names, slots), values
     return None
 
 
@@ -144,7 +154,7 @@ def build(kind, extra, children):
         return kind._make(children)
     if extra[0] == "registered":
         return _pytree.SUPPORTED_NODES[kind].unflatten_fn(children, copy.copy(extra[1].value))
-    return new_object(kind, extra[1], children)
+    return new_object(kind, extra[1], children, extra[2])
 
 
 class Copies:
@@ -183,6 +193,8 @@ def flatten(value, leaves, copies, dynamic_floats, exact=False):
             return "same", place
         leaves.append(value)
         return "tensor", kind
+    if kind in BY_VALUE:
+        return by_value(kind, value)
     if kind is int and not exact and value in INT64:
         leaves.append(value)
         return ("int",)

@@ -9,6 +9,7 @@
 #include "torch/record/flow.h"
 #include "torch/record/library_target.h"
 #include "torch/record/lower.h"
+#include "torch/record/program_metadata.h"
 #include "torch/record/wrapper.h"
 #include "trace/layout.h"
 
@@ -170,12 +171,12 @@ class CallRecorder {
     return fresh_dims(i, real.strides(), true);
   }
 
-  // Fresh one-dimensional memory is always contiguous; otherwise only where the op is known for it and its inputs were seen so.
+  // Fresh one-dimensional memory is, unless it was seen otherwise; otherwise only where the op is known for it and its inputs were seen so.
   bool claim_contiguous(size_t i) const {
     const at::Tensor& real = call_.reals[i];
     if (!real.is_contiguous()) return false;
     if (shared_storage(real)) return false;
-    if (real.dim() <= 1) return true;
+    if (real.dim() <= 1) return has_natural_strides(*real.unsafeGetTensorImpl());   // a copy that keeps strides shows it also where it has one element
     if (!known_) return false;
     if (call_.plan.sizes && call_.plan.sizes->layout == ResultLayout::own) return false;
     if (call_.lays_out_otherwise()) return false;
