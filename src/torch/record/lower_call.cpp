@@ -171,19 +171,23 @@ class CallRecorder {
     return fresh_dims(i, real.strides(), true);
   }
 
-  // Fresh one-dimensional memory is, unless it was seen otherwise; otherwise only where the op is known for it and its inputs were seen so.
+  // Fresh one-dimensional memory is where it has two elements; otherwise only where the op is known for it and its inputs were seen so.
   bool claim_contiguous(size_t i) const {
     const at::Tensor& real = call_.reals[i];
     if (!real.is_contiguous()) return false;
     if (shared_storage(real)) return false;
-    if (real.dim() <= 1) return has_natural_strides(*real.unsafeGetTensorImpl());   // a copy that keeps strides shows it also where it has one element
+    if (real.dim() == 0 || (real.dim() == 1 && real.size(0) > 1)) return true;
+    if (real.dim() == 1) return has_natural_strides(*real.unsafeGetTensorImpl()) && of_contiguous();   // a copy may keep strides that address nothing
     if (!known_) return false;
     if (call_.plan.sizes && call_.plan.sizes->layout == ResultLayout::own) return false;
     if (call_.lays_out_otherwise()) return false;
     const bool fixed = call_.plan.sizes && call_.plan.sizes->layout != ResultLayout::of_operands;
     if (fixed && tells_layout(real)) return true;
-    return std::all_of(call_.values.begin(), call_.values.end(),
-                       [&](ValueId v) { return !v || call_.build.is_contiguous(call_.type(v)); });
+    return of_contiguous();
+  }
+
+  bool of_contiguous() const {
+    return std::all_of(call_.values.begin(), call_.values.end(), [&](ValueId v) { return !v || call_.build.is_contiguous(call_.type(v)); });
   }
 
   // Contiguous it is in any order of the axes, if only one of them has more than one element.
