@@ -191,7 +191,7 @@ TEST(Caught, ByTheCallerOnly) {
 
 int64_t refused(const Function& function) {
   const at::NoGradGuard no_grad;
-  return grown("recorder_refused", [&] {
+  return grown("data_dependent_guard", [&] {
     for (const int64_t n : {3, 5, 4}) run(function, n, 1);
   });
 }
@@ -221,7 +221,7 @@ TEST(Caught, ByOrFromACompiledFunctionInside) {
 }
 
 TEST(Caught, IsCounted) {
-  EXPECT_GT(grown("recorder_refused", [] { check(kCatching[0], {1, 2}); }), 0);
+  EXPECT_GT(grown("data_dependent_guard", [] { check(kCatching[0], {1, 2}); }), 0);
 }
 
 }  // namespace

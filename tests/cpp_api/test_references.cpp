@@ -256,7 +256,7 @@ TEST(References, WhatWasBoundBeforeALibraryRefusesBehindAWriteStays) {
     EXPECT_TRUE(at::equal(a, b)) << n;
     EXPECT_TRUE(at::equal(x, y)) << n;
   }
-  EXPECT_GT(sum_of(f.explain(), "recorder_refused"), 0) << f.explain();
+  EXPECT_GT(sum_of(f.explain(), "data_dependent_guard"), 0) << f.explain();
 }
 
 TEST(References, AWriteBeforeALibraryRefusesIsMadeOnce) {

@@ -205,7 +205,7 @@ def flatten(value, leaves, copies, dynamic_floats, exact=False):
     if found is None:
         return "constant", constant(value)
     how, extra, children = found
-    if not children and extra:
+    if not children and extra and extra[0] == "fields":
         raise Unsupported(value)   # an object without attributes, a sentinel say: its identity is all there is
     copies.add(value)
     return how, extra, tuple(flatten(child, leaves, copies, dynamic_floats, exact) for child in children)

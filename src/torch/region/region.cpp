@@ -579,7 +579,7 @@ std::shared_ptr<const Region::Version> Region::make_version(Recording recording,
   count(Stat::compile_nanoseconds, static_cast<int64_t>(milliseconds * 1e6));
   if (checks_follow_effects(compiled->plan)) return nullptr;
   if (late_errors_ && !late_errors_() && errors_follow_effects(compiled->plan))
-    throw InternalError("an operator may refuse behind what the caller can see, and the program catches errors or binds variables anew", Reason::recorder_refused);
+    throw InternalError("an operator may refuse behind what the caller can see, and the program catches errors or binds variables anew", Reason::data_dependent_guard);
   const Ground ground = recording.ground;
   const std::vector<ArgumentKind> kinds = recording.kinds;
   const size_t ops = recording.ops, kernels = compiled->plan.kernels.size();

@@ -83,7 +83,7 @@ void Region::refuse_late(const LaunchPlan& plan) const {
   if (std::any_of(plan.steps.begin(), plan.steps.end(), is_check))
     throw InternalError("a relation of values is needed inside of an operator, behind an effect", Reason::data_dependent_guard);
   if (late_errors_ && !late_errors_() && errors_follow_effects(plan, true))
-    throw InternalError("an operator may refuse behind what the caller can see, and the program catches errors or binds variables anew", Reason::recorder_refused);
+    throw InternalError("an operator may refuse behind what the caller can see, and the program catches errors or binds variables anew", Reason::data_dependent_guard);
 }
 
 std::shared_ptr<const Region::SideTrace> Region::make_side(const Recording& recording, const ExitNode& from) const {
