@@ -90,7 +90,8 @@ class Entry:
         self.table, self.family, self._fn, self._structure = table, family, fn, structure
         self._floats = [type(leaf) is float for leaf in leaves]
         self._integers = [type(leaf) is int for leaf in leaves]
-        self._lock, self._numbers, self._failures, self._ended = fork_safe_lock(), {}, {}, {}
+        self._lock, self._numbers, self._failures, self._ended, self._put_away = fork_safe_lock(), {}, {}, {}, {}
+        self.ever_put_away = False
         self.results, self.reason, self.runs = [], None, 0
         self.lone = sum(isinstance(leaf, torch.Tensor) for leaf in leaves) < 2   # no two arguments can be one tensor
         self.leaf_names, self.dim_facts, self.held = leaf_names, [], 0   # `held`: versions that kept to the declared dims
@@ -158,9 +159,9 @@ class Entry:
         args, kwargs = self._arguments(leaves, made)
         before = snapshot(made)
         self._ended[threading.get_ident()] = Ended(made, before, leaves)   # if it ends otherwise than here
-        return self._flattened([self._fn(*args, **kwargs)], made, before, leaves)
+        return self._flattened([self._fn(*args, **kwargs)], made, before, leaves, (args, kwargs))
 
-    def _flattened(self, box, made, before, leaves):
+    def _flattened(self, box, made, before, leaves, given):
         """`box`: the result, which nothing else here holds."""
         copies = Copies()
         copies.bind(made)
@@ -174,6 +175,8 @@ class Entry:
             raise Marked(box[0])
         if flat.held_elsewhere(box) and not (core().recording() and gc.collect() and not flat.held_elsewhere(box)):
             raise Bypass(box[0])
+        if made and flat.given_held(box, made, [*given, *before, *(children for *_, children in before)]):
+            self._put_away[threading.get_ident()], self.ever_put_away = made, True
         number = self._number(structure, contents)
         if number >= MAX_RESULTS:
             raise Bypass(box[0])
@@ -204,6 +207,10 @@ class Entry:
 
     def take_failure(self):
         return self._failures.pop(threading.get_ident(), None)
+
+    def take_put_away(self):
+        """The copies of the caller's containers, if the function has put one of them somewhere."""
+        return self._put_away.pop(threading.get_ident(), ())
 
     def take_ended(self):
         return self._ended.pop(threading.get_ident(), None)

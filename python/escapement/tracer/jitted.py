@@ -25,9 +25,10 @@ from ..option_values import disabled, resolve
 from ..recording.locator import place_of
 from .check import Checker
 from .jit_entry import KEY, RECORDING, Bypass, Entry, Marked, NeedsTape, all_but_last, call_names, cannot_record, first
+from .objects import replace_references
 from .replayed import replayed
 from .results import is_recorded, real
-from .tree import Copies, Unsupported, flatten
+from .tree import Copies, Unsupported, flatten, mutable
 from .watch import Watch
 
 REASONS = {
@@ -250,9 +251,17 @@ class Jitted:
             found = entry.region(*leaves)
         except Exception as error:
             return self._failed(entry, error, leaves, originals, args, kwargs)
-        if entry.runs != before and grad_mode() and any_requires_grad(found):
-            entry.give_up("gradient")   # through a tensor that no argument and no module holds
+        if entry.runs != before:
+            self._settle_run(entry, found, originals)
         return entry.results[found[-1]](found, originals)
+
+    def _settle_run(self, entry, found, originals):
+        """The function itself has run."""
+        if grad_mode() and any_requires_grad(found):
+            entry.give_up("gradient")   # through a tensor that no argument and no module holds
+        for copy, original in zip(entry.take_put_away(), originals):
+            if mutable(copy):
+                replace_references(copy, original)
 
     def _failed(self, entry, error, leaves, originals, args, kwargs):
         """An exception from a region: the program's own, or one that only symbolic values bring about."""

@@ -53,6 +53,10 @@ class Results:
         has put it somewhere, so the caller must get that very object."""
         return held_elsewhere([box, *self._kept, *self._others], self._kept)
 
+    def given_held(self, box, made, known):
+        """The same of the copies that stand for the caller's containers, which `known` hold, too."""
+        return held_elsewhere([box, self._others, *known, *made, *self._kept, *self._others], made)
+
     def _tensor(self, value, kind):
         if kind not in TENSORS or kind is not torch.Tensor and torch._C._dispatch_keys(value).has(KEY):
             raise Unsupported(value)   # a parameter that the function has made would come back as a plain tensor
@@ -127,7 +131,7 @@ def changed(containers, before):
 
 
 def same_parts(now, before):
-    return now is not None and now[1] == before[1] and same_children(now, before[2])
+    return now is not None and now[:2] == before[:2] and same_children(now, before[2])
 
 
 def same_children(found, children):

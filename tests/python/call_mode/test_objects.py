@@ -30,6 +30,10 @@ class Cache:
         return self.keys
 
 
+class Bag:
+    pass
+
+
 class Layer(abc.ABC):
     def __init__(self, x=None):
         self.x = x
@@ -295,7 +299,7 @@ PLACES = {
 def found_in(value, wanted):
     if value is wanted:
         return True
-    parts = value if isinstance(value, (list, tuple)) else value.values() if isinstance(value, dict) else vars(value).values() if hasattr(value, "__dict__") and not isinstance(value, torch.Tensor) else ()
+    parts = value if isinstance(value, (list, tuple)) else value.values() if isinstance(value, dict) else vars(value).values() if hasattr(value, "__dict__") and not isinstance(value, (torch.Tensor, enum.Enum)) else ()
     return any(found_in(part, wanted) for part in parts)
 
 
@@ -338,6 +342,51 @@ def test_an_argument_that_the_function_finds_elsewhere_is_that_object():
         for state, names in (others, (net.state, others[1]), others, (others[0], net.names), (net.state, net.names), others):
             assert jitted(x, state, names)[1:] == net(x, state, names)[1:]
     assert jitted.info()["eager"] == {"argument_elsewhere": 3}
+
+
+REGISTRY, BY_NAME, CELL = [], {}, types.SimpleNamespace(last=None)
+PUT = {
+    "list": lambda o, x: REGISTRY.append(o), "dict": lambda o, x: BY_NAME.update({x.shape[0]: o}), "attribute": lambda o, x: setattr(CELL, "last", o), "inside": lambda o, x: REGISTRY.append([o]),
+    "a part": lambda o, x: REGISTRY.append(o.layers), "list given": lambda o, x: REGISTRY.append(o.layers[0]),
+}
+
+
+@pytest.mark.parametrize("name", PUT)
+def test_arguments_that_the_function_keeps_are_the_callers(name):
+    REGISTRY.clear(), BY_NAME.clear()
+    jitted, given = escapement.jit(lambda o, x: (PUT[name](o, x), x + 1)[1]), []
+    for shape in ROWS:
+        given.append(tree(torch.rand(shape)))
+        jitted(given[-1], torch.rand(shape))
+        o = given[-1]
+        assert found_in([REGISTRY, BY_NAME, CELL], {"a part": o.layers, "list given": o.layers[0]}.get(name, o))
+    for kept in REGISTRY:
+        assert any(found_in([o], kept[0] if isinstance(kept, list) and name == "inside" else kept) for o in given)
+
+
+def test_nothing_is_taken_for_kept_that_is_not():
+    """Of calls that only read, change or return what they are given."""
+    for fn, make in GIVEN.values():
+        jitted = escapement.jit(fn)
+        jitted(make(torch.rand(2, 3)), torch.rand(2, 3))
+        assert not any(entry.ever_put_away for entry in jitted.entries())
+
+
+def test_another_class():
+    jitted = escapement.jit(lambda o, x: (setattr(o, "__class__", Bag), x + 1)[1])
+    for shape in ROWS:
+        o = Cache()
+        jitted(o, torch.rand(shape))
+        assert type(o) is Bag
+
+
+def test_keys_of_a_registry():
+    first, other = Layer(1), Layer(1)
+    registry = {first: 2.0}
+    jitted = escapement.jit(lambda o, x: x * registry.get(o, 1.0))
+    x = torch.rand(2, 3)
+    for o in (other, first, other, first):
+        assert torch.equal(jitted(o, x), x * registry.get(o, 1.0))
 
 
 def test_large_trees_of_objects_are_not_copied():
