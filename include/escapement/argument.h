@@ -6,7 +6,9 @@
 
 #include <cstdint>
 
-namespace escapement {
+#include "escapement/version.h"
+
+namespace escapement::inline ESCAPEMENT_ABI {
 
 struct Argument {
   enum class Kind : uint8_t {

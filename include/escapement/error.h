@@ -6,8 +6,9 @@
 #include <string>
 
 #include "escapement/export.h"
+#include "escapement/version.h"
 
-namespace escapement {
+namespace escapement::inline ESCAPEMENT_ABI {
 
 enum class ErrorCode : uint8_t {
   invalid_input,       // a call's inputs, outputs or new weights do not fit the module: the caller's mistake

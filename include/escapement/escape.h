@@ -4,7 +4,9 @@
 
 #include <string>
 
-namespace escapement {
+#include "escapement/version.h"
+
+namespace escapement::inline ESCAPEMENT_ABI {
 
 struct Escape {
   std::string relation;  // what must hold: "s0 == 128"; s0 is the first size, see "symbols" in explain()

@@ -23,14 +23,12 @@
 #include <vector>
 
 #include "escapement/export.h"
+#include "escapement/options.h"
+#include "escapement/version.h"
 
-namespace escapement {
+namespace escapement::inline ESCAPEMENT_ABI {
 
-ESCAPEMENT_API const char* version();  // "0.1.0"
-
-// Options by name, as in the option table ("strict", "threads", ...); values as text. An unknown name throws
-// std::invalid_argument that offers the nearest one.
-using OptionList = std::vector<std::pair<std::string, std::string>>;
+ESCAPEMENT_API const char* version();  // of the library: "0.1.0"; of the headers: version.h
 
 // What the process has counted under a name: "recordings", "hits", "launches", "eager_calls", or a reason for eager calls
 // ("gradient", "budget_used", ...). 0 for what never happened.

@@ -7,12 +7,15 @@
 #include <c10/core/SymInt.h>
 #include <c10/util/SmallVector.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <forward_list>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <typeinfo>
 #include <vector>
 
@@ -20,12 +23,31 @@
 #include "escapement/escape.h"
 #include "escapement/escapement.h"
 #include "escapement/export.h"
+#include "escapement/metrics.h"
+#include "escapement/options.h"
+#include "escapement/version.h"
 
 namespace torch::nn {
 class Module;
 }
 
-namespace escapement::detail {
+namespace escapement::inline ESCAPEMENT_ABI::detail {
+
+// Eight characters of a text as a number.
+inline uint64_t word_of_text(std::string_view text, size_t at) {
+  uint64_t word = 0;
+  __builtin_memcpy(&word, text.data() + at, std::min<size_t>(8, text.size() - at));
+  return word;
+}
+template <class NextWord>
+std::string text_of_words(size_t size, const NextWord& next) {
+  std::string text(size, '\0');
+  for (size_t at = 0; at < size; at += 8) {
+    const uint64_t word = next();
+    __builtin_memcpy(text.data() + at, &word, std::min<size_t>(8, size - at));
+  }
+  return text;
+}
 
 // The arguments of one call, taken apart: what may differ between calls of one version, and as bits everything else
 // (which tensors and optionals are there, lengths, truth values). Borrows the tensors.
@@ -44,6 +66,10 @@ class Leaves {
   void real(double value) {
     arguments_.push_back({nullptr, 0, true, Argument::Kind::real});
     __builtin_memcpy(&arguments_.back().integer, &value, sizeof value);
+  }
+  void text(std::string_view text) {
+    bits(text.size(), 32);
+    for (size_t at = 0; at < text.size(); at += 8) bits(word_of_text(text, at), 64);
   }
   // A number that stays a run-time value: a tensor without axes that holds it.
   ESCAPEMENT_API void run_time_real(double value);
@@ -79,6 +105,10 @@ class LeafReader {
     const uint64_t value = shape_[word_] >> used_ & (count == 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1);
     used_ += count;
     return value;
+  }
+  std::string text() {
+    const size_t size = bits(32);
+    return text_of_words(size, [&] { return bits(64); });
   }
   const c10::IValue& value() { return *next_++; }
 
@@ -141,13 +171,26 @@ class ESCAPEMENT_API Results {
   Values values;
 };
 
+// What is compared before each call with what it was when the function was recorded: the objects of a module, or null, and the bytes of
+// a callable that may change itself.
+struct Watched {
+  std::shared_ptr<torch::nn::Module> module;
+  std::span<const std::byte> callable;
+};
+
+struct JitSettings {
+  OptionList options;
+  std::string name;
+  Log log;
+};
+ESCAPEMENT_API JitSettings settings_of(JitOptions options, const char* usual_name);
+
 class ESCAPEMENT_API JitCore {
  public:
   // Runs the function on values that have the shape said, and appends its results. True: a variable of its caller has been bound anew.
   using Forward = std::function<bool(LeafReader& arguments, Values& results)>;
 
-  // `module`: whose objects are compared before each call, or null.
-  JitCore(Forward forward, std::shared_ptr<torch::nn::Module> module, const OptionList& options, std::string name);
+  JitCore(Forward forward, Watched watched, JitSettings settings);
   ~JitCore();
 
   // A call whose references are not independent runs plainly.
@@ -157,6 +200,8 @@ class ESCAPEMENT_API JitCore {
 
   std::string explain() const;
   std::vector<Escape> escapes() const;
+  Metrics metrics() const;
+  void set_log(Log log);
 
  private:
   struct Impl;

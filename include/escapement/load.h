@@ -1,8 +1,9 @@
 // Programs that Python exported (torch.export.save), for C++ programs that embed LibTorch: no Python, and nothing in the
 // file is executed. serving.h has what a server needs besides: engines and sessions.
 //
-//   escapement::Module model = escapement::load("model.pt2");
+//   escapement::Module model = escapement::load("model.pt2", {.output_names = {"logits"}});
 //   at::Tensor y = model({x})[0];        // the first call records the program; other sizes run the same code
+//   at::Tensor z = model.run({{"x", x}}).at("logits");
 //
 // Inputs are flat: the leaves of what the program was exported with, in order; arguments that were no tensors and no symbols
 // are constants of the program and are not passed. Each call is checked against the exported dtypes, sizes and ranges; a
@@ -13,8 +14,16 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <initializer_list>
 #include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,9 +31,10 @@
 #include "escapement/error.h"
 #include "escapement/escapement.h"
 #include "escapement/metrics.h"
+#include "escapement/options.h"
 #include "escapement/signature.h"
 
-namespace escapement {
+namespace escapement::inline ESCAPEMENT_ABI {
 
 // The sizes of a call: per input its sizes; of an integer input its value alone.
 using Shapes = std::vector<std::vector<int64_t>>;
@@ -69,8 +79,23 @@ class ESCAPEMENT_API Module {
   // number, a truth value or None.
   std::vector<c10::IValue> run(const std::vector<c10::IValue>& inputs) const;
 
+  // The same by name: every input once, and no other; results under output_names(). unsupported: a result is a number, or two have one name.
+  using NamedTensors = std::map<std::string, at::Tensor>;
+  NamedTensors run(std::initializer_list<NamedTensors::value_type> inputs) const { return run_named(NamedTensors(inputs)); }
+  template <std::same_as<NamedTensors> Inputs>
+  NamedTensors run(const Inputs& inputs) const {
+    return run_named(inputs);
+  }
+
+  // `run` on a thread of torch's inter-op pool, with the modes of the caller's thread. `done` is called there exactly once: with the
+  // results, or with what `run` would have thrown (null where there are results). What `done` throws is dropped and logged. A timeout
+  // counts from now; none at first (Session::set_timeout says where it is looked at).
+  using Done = std::function<void(std::exception_ptr error, std::vector<c10::IValue> results)>;
+  void run_async(std::vector<c10::IValue> inputs, Done done, std::optional<std::chrono::nanoseconds> timeout = {}) const;
+
   const std::string& name() const;
-  const std::vector<std::string>& input_names() const;  // in order of the inputs
+  const std::vector<std::string>& input_names() const;   // in order of the inputs
+  std::vector<std::string> output_names() const;         // in order of the results: LoadOptions::output_names, or the program's
   const Signature& signature() const;
 
   // What was compiled, as JSON: versions, kernels with their operators, library calls, guards, symbols, timings, fallbacks.
@@ -111,11 +136,23 @@ class ESCAPEMENT_API Module {
 
  private:
   friend class Session;
+  NamedTensors run_named(const NamedTensors& inputs) const;
   std::shared_ptr<Impl> impl_;
 };
 
-// Reads an archive of PyTorch 2.13's torch.export.save, or a package that Module::save wrote. Throws ServingError bad_file
-// that names the file, the cause and the remedy; std::invalid_argument for an unknown option.
-ESCAPEMENT_API Module load(const std::string& path, const OptionList& options = {});
+namespace detail {
+ESCAPEMENT_API Module load_with(const std::string& path, const OptionList& options);
+}  // namespace detail
+
+// Reads an archive of PyTorch 2.13's torch.export.save, or a package that Module::save wrote: a file, or the bytes of one, which are read
+// here and not needed afterwards. Throws ServingError bad_file that names the file, the cause and the remedy, invalid_input for output names
+// that are not one for each result; std::invalid_argument for an unknown option.
+ESCAPEMENT_API Module load(const std::string& path, LoadOptions options = {});
+ESCAPEMENT_API Module load(std::span<const std::byte> bytes, LoadOptions options = {});
+ESCAPEMENT_API Module load(const std::string& path, OptionPairs options);
+template <std::same_as<OptionList> List>
+Module load(const std::string& path, const List& options) {
+  return detail::load_with(path, options);
+}
 
 }  // namespace escapement

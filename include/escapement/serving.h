@@ -15,21 +15,16 @@
 
 #include <atomic>
 #include <chrono>
+#include <concepts>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "escapement/load.h"
+#include "escapement/log.h"
 
-namespace escapement {
-
-struct LogLine {
-  enum class Level : uint8_t { info, warning } level = Level::info;
-  std::string module, event;  // "loaded", "recorded", "compiled", "not_compiled", "weights_swapped", "closed"
-  std::string text;
-  double milliseconds = 0;  // of what took time
-};
+namespace escapement::inline ESCAPEMENT_ABI {
 
 // Thread safe. Modules outlive the engine that loaded them.
 class ESCAPEMENT_API Engine {
@@ -37,14 +32,20 @@ class ESCAPEMENT_API Engine {
   struct Settings {
     OptionList options;                       // for every module; see options in docs
     int threads = 0;                          // torch's, of the whole process; 0: as it is, 1024 at most
-    std::function<void(const LogLine&)> log;  // called from any thread, several at once; exceptions of it are dropped
+    Log log;
   };
   Engine();
   explicit Engine(Settings settings);  // invalid_input: no such option, or number of threads
   ~Engine();
 
-  // `name`: in metrics and log lines; empty: the file's. invalid_input: an open module of this engine has the name.
-  Module load(const std::string& path, const std::string& name = "") const;
+  // `name`: in metrics and log lines; empty: the file's. invalid_input: an open module of this engine has the name; what Module's `load`
+  // has for its options.
+  Module load(const std::string& path, LoadOptions options = {}) const;            // what is said there goes before the engine's options
+  Module load(std::span<const std::byte> bytes, LoadOptions options = {}) const;
+  template <std::convertible_to<std::string> Name>
+  Module load(const std::string& path, const Name& name) const {
+    return load(path, LoadOptions{.name = name});
+  }
   std::vector<Module> modules() const;  // those that are not closed
   std::string prometheus() const;       // of these
   void close() const;                   // closes them all; later loads fail with code closed
@@ -76,8 +77,8 @@ class ESCAPEMENT_API Session {
   // overlaps, else copied. After an error their contents are undefined.
   void run_into(const std::vector<c10::IValue>& inputs, const std::vector<at::Tensor>& outputs);
 
-  // Both hold for every later run; the earlier end counts. A timeout of zero: none. invalid_input: a negative one.
-  void set_timeout(std::chrono::nanoseconds per_run);
+  // Both hold for every later run; the earlier end counts. No timeout, or one of zero: none. invalid_input: a negative one.
+  void set_timeout(std::optional<std::chrono::nanoseconds> per_run);
   void set_deadline(Clock::time_point deadline);  // time_point::max(): none
 
   // From any thread: the run in progress, if there is one, and all later ones end with code cancelled, until reset.

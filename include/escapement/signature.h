@@ -14,8 +14,9 @@
 #include <vector>
 
 #include "escapement/export.h"
+#include "escapement/version.h"
 
-namespace escapement {
+namespace escapement::inline ESCAPEMENT_ABI {
 
 struct ESCAPEMENT_API Signature {
   struct Dim {

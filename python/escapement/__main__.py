@@ -1,4 +1,4 @@
-"""python -m escapement doctor | options | ops | config [--cflags --libs --cmakedir]"""
+"""python -m escapement doctor | options | ops | config [--cflags --libs --cmakedir --pkgconfigdir]"""
 
 import os
 import platform
@@ -107,9 +107,10 @@ def config(flags):
     if unknown:
         print(f"unknown flag {unknown[0]}; known: {' '.join(values)}", file=sys.stderr)
         return 2
-    if "--cmakedir" in flags and not os.path.isdir(values["--cmakedir"]):
-        print(f"{values['--cmakedir']} does not exist: only an installed package holds CMake files", file=sys.stderr)
-        return 1
+    for flag in flags:
+        if flag.endswith("dir") and not os.path.isdir(values[flag]):
+            print(f"{values[flag]} does not exist: only an installed package holds files for CMake and pkg-config", file=sys.stderr)
+            return 1
     for flag in flags or values:
         print(values[flag] if flags else f"{flag} {values[flag]}")
     return 0
@@ -129,6 +130,7 @@ def build_flags():
                     f"-isystem {os.path.join(torch_include, 'torch', 'csrc', 'api', 'include')}",
         "--libs": f"-L{folder} -l:{library} -Wl,-rpath,{folder} -L{torch_lib} -ltorch_cpu -lc10 -Wl,-rpath,{torch_lib}",
         "--cmakedir": os.path.join(PACKAGE, "lib", "cmake", "escapement"),
+        "--pkgconfigdir": os.path.join(PACKAGE, "lib", "pkgconfig"),
     }
 
 

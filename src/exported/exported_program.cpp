@@ -193,7 +193,8 @@ class ProgramReader {
     if (auto found = scalar_argument(tag, value)) return *found;
     if (auto found = list_argument(tag, value)) return *found;
     if (tag == "as_graph")
-      throw UserError("an operator with a graph inside (torch.cond, while_loop) is not supported");
+      throw UserError("an operator with a graph inside (torch.cond, while_loop) is not supported; `ep = ep.run_decompositions({})` before "
+                      "torch.export.save replaces those that only group operators, not branches and loops");
     if (tag == "as_custom_obj") throw UserError("script objects are not supported");
     throw UserError("an argument of the kind " + quote(tag) + " is not supported");
   }

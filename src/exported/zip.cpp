@@ -86,8 +86,8 @@ struct ZipFile::Directory {
   uint64_t count = 0, offset = 0, size = 0;
 };
 
-ZipFile::ZipFile(std::string path) : path_(std::move(path)) {
-  file_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+ZipFile::ZipFile(std::string path) : shown_("'" + path + "'") {
+  file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file_ < 0) fail(std::string("cannot be opened: ") + std::strerror(errno));
   try {
     struct stat facts {};
@@ -101,6 +101,11 @@ ZipFile::ZipFile(std::string path) : path_(std::move(path)) {
   }
 }
 
+ZipFile::ZipFile(std::span<const std::byte> bytes, std::string shown) : shown_(std::move(shown)), bytes_(bytes.data()), size_(bytes.size()) {
+  read_directory(find_directory());
+  check_layout();
+}
+
 ZipFile::~ZipFile() { close_file(); }
 
 void ZipFile::close_file() noexcept {
@@ -109,7 +114,7 @@ void ZipFile::close_file() noexcept {
 }
 
 void ZipFile::fail(const std::string& cause) const {
-  throw UserError("escapement: '" + path_ + "' " + cause + "; expected an archive written by torch.export.save, or a package");
+  throw UserError("escapement: " + shown_ + " " + cause + "; expected an archive written by torch.export.save, or a package");
 }
 
 void ZipFile::need(uint64_t offset, uint64_t size, const char* what) const {
@@ -118,6 +123,11 @@ void ZipFile::need(uint64_t offset, uint64_t size, const char* what) const {
 }
 
 void ZipFile::read_at(uint64_t offset, std::span<std::byte> into) const {
+  if (file_ < 0) {
+    need(offset, into.size(), "what is read");
+    std::copy_n(bytes_ + offset, into.size(), into.begin());
+    return;
+  }
   while (!into.empty()) {
     const ssize_t got = ::pread(file_, into.data(), into.size(), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
@@ -284,9 +294,12 @@ std::shared_ptr<const ZipFile::Mapping> ZipFile::map(const Entry& entry) const {
   if (entry.size == 0) return std::make_shared<const Mapping>(nullptr, 0, 0);
   const uint64_t page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)), skipped = entry.offset % page;
   const size_t length = entry.size + skipped;
-  void* const start = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE, file_, static_cast<off_t>(entry.offset - skipped));
+  const bool copied = file_ < 0;
+  void* const start = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | (copied ? MAP_ANONYMOUS : 0), file_,
+                             copied ? 0 : static_cast<off_t>(entry.offset - skipped));
   if (start == MAP_FAILED) fail(std::string("cannot be mapped: ") + std::strerror(errno));
   auto mapping = std::make_shared<const Mapping>(start, length, skipped);
+  if (copied) read_at(entry.offset, mapping->bytes());
   if (crc32(mapping->bytes()) != entry.checksum) fail("is corrupt: the checksum of " + quoted(entry.name) + " is wrong");
   return mapping;
 }

@@ -26,6 +26,7 @@ class ZipFile {
   };
 
   explicit ZipFile(std::string path);
+  ZipFile(std::span<const std::byte> bytes, std::string shown);      // an archive in memory, which must stay; `shown`: in errors
   ~ZipFile();
   ZipFile(const ZipFile&) = delete;
   ZipFile& operator=(const ZipFile&) = delete;
@@ -48,7 +49,7 @@ class ZipFile {
     void* start_;
     size_t length_, skipped_;      // from the page's start to the entry
   };
-  std::shared_ptr<const Mapping> map(const Entry& entry) const;
+  std::shared_ptr<const Mapping> map(const Entry& entry) const;      // of an archive in memory a copy
 
   [[noreturn]] void fail(const std::string& cause) const;
 
@@ -63,8 +64,9 @@ class ZipFile {
   void locate(Entry& entry, uint64_t header, uint64_t directory_start) const;
   void check_layout();
 
-  std::string path_;
-  int file_ = -1;
+  std::string shown_;                // in errors: the path between quotes
+  int file_ = -1;                    // or
+  const std::byte* bytes_ = nullptr;
   uint64_t size_ = 0;
   std::vector<Entry> entries_;
 };

@@ -7,7 +7,7 @@
 
 namespace escapement {
 
-std::atomic<int> detail::forks{0};
+std::atomic<int> fork_count::forks{0};
 
 class ForkMutexes {
  public:
@@ -42,7 +42,7 @@ class ForkMutexes {
     list_.unlock();
   }
   void release_in_child() {
-    detail::forks.fetch_add(1, std::memory_order_relaxed);
+    fork_count::forks.fetch_add(1, std::memory_order_relaxed);
     release();
   }
 

@@ -9,11 +9,11 @@
 
 namespace escapement {
 
-namespace detail {
+namespace fork_count {
 extern std::atomic<int> forks;
 }
 // How many forks lie behind this process: what was begun at another count was begun in the parent.
-inline int forks() { return detail::forks.load(std::memory_order_relaxed); }
+inline int forks() { return fork_count::forks.load(std::memory_order_relaxed); }
 
 // A std::mutex that no other thread holds while the process forks, since the forking thread takes all of these first: what it
 // protects is whole in the child. To be held for moments: never around the program's own code, a callback, the compiler, the release

@@ -46,7 +46,7 @@ PYTHON = re.compile(r"^(Python\.h|nanobind/|pybind11/|nb_combined\.cpp)")
 # Programs that use the library as a user does, and so include torch.
 TORCH_USERS = ("src/torch/", "include/escapement/", "tests/cpp_api/", "tests/fuzz/cpp/", "tests/packaging/", "tests/recorder/")
 
-HANA_HEADER = "include/escapement/jit.h"
+HANA_HEADER = "include/escapement/jit_types.h"
 
 # Says which symbols leave the library, and nothing else.
 EVERYWHERE = "include/escapement/export.h"

@@ -6,13 +6,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DEFINITION = re.compile(r"^(?:template <[^\n]*>\n)?(?:class|struct|union|enum class)(?: ESCAPEMENT_API)? (\w+)(?![\w:<])[^;{\n]*\{", re.MULTILINE)
-NAMESPACE = re.compile(r"^namespace ([\w:]*) ?\{", re.MULTILINE)
+NAMESPACE = re.compile(r"^namespace ([\w: ]*?) ?\{", re.MULTILINE)   # an inline namespace is the one around it
 END = re.compile(r"^\}  // namespace", re.MULTILINE)
 
 
 def definitions(text):
     """(namespace, name) of each type that is defined at the left margin, but for those of anonymous namespaces."""
-    marks = sorted([(m.start(), "open", m[1]) for m in NAMESPACE.finditer(text)] + [(m.start(), "close", "") for m in END.finditer(text)]
+    marks = sorted([(m.start(), "open", m[1].replace("::inline ESCAPEMENT_ABI", "")) for m in NAMESPACE.finditer(text)] + [(m.start(), "close", "") for m in END.finditer(text)]
                    + [(m.start(), "type", m[1]) for m in DEFINITION.finditer(text)])
     spaces, found = [], []
     for _, kind, name in marks:

@@ -1,6 +1,8 @@
 """A C++ program finds the installed package through pkg-config and through CMake, compiles, links and runs."""
+import os
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,25 @@ def test_cmake(installed, tmp_path):
         env=clean_environment())
     run("cmake", "--build", tmp_path)
     assert GREETING.fullmatch(run(tmp_path / "consumer", env=clean_environment()))
+
+
+def test_cmake_finds_the_package_of_the_environment_without_hints(installed, tmp_path):
+    if shutil.which("cmake") is None:
+        pytest.skip("cmake is not installed")
+    bin_folder = Path(installed[0]).parent
+    run("cmake", "-S", CONSUMER, "-B", tmp_path, env=clean_environment() | {"PATH": f"{bin_folder}:{os.environ['PATH']}"})
+    run("cmake", "--build", tmp_path)
+    assert GREETING.fullmatch(run(tmp_path / "consumer", env=clean_environment()))
+
+
+def test_without_the_package_cmake_says_what_to_do(installed, tmp_path):
+    if shutil.which("cmake") is None:
+        pytest.skip("cmake is not installed")
+    share = tmp_path / "prefix" / "share" / "cmake" / "escapement"
+    shutil.copytree(Path(installed[0]).parents[1] / "share" / "cmake" / "escapement", share)
+    done = subprocess.run(["cmake", "-S", CONSUMER, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={tmp_path / 'prefix'}"],
+                          capture_output=True, text=True, env=clean_environment())
+    assert done.returncode != 0 and "python -m escapement config" in done.stderr
 
 
 def check_example(program):

@@ -32,7 +32,9 @@ def test_contents(wheel):
               "escapement/lib/cmake/escapement/escapementConfig.cmake",
               "escapement/lib/cmake/escapement/escapementConfigVersion.cmake"]
     assert [name for name in wanted if name not in names] == []
-    assert [n for n in names if not re.match(r"escapement(/|-[^/]*\.dist-info/)", n)] == []
+    cmake = [n for n in names if re.match(r"escapement-[^/]*\.data/data/share/cmake/escapement/", n)]
+    assert sorted(n.rpartition("/")[2] for n in cmake) == ["escapementConfig.cmake", "escapementConfigVersion.cmake"]
+    assert [n for n in names if n not in cmake and not re.match(r"escapement(/|-[^/]*\.dist-info/)", n)] == []
     assert [n for n in names if n.endswith((".a", ".o", ".cpp"))] == []
 
 

@@ -182,6 +182,25 @@ bool Executable::sizes_fit(Context& context, Host& host, uint32_t level, bool di
   return true;
 }
 
+namespace {
+
+class WatchedStep {
+ public:
+  WatchedStep(StepObserver* observer, uint32_t step) : observer_(observer) {
+    if (observer_) [[unlikely]] observer_->begins(step);
+  }
+  ~WatchedStep() {
+    if (observer_) [[unlikely]] observer_->ends();
+  }
+  WatchedStep(const WatchedStep&) = delete;
+  WatchedStep& operator=(const WatchedStep&) = delete;
+
+ private:
+  StepObserver* const observer_;
+};
+
+}  // namespace
+
 RunResult Executable::run(Context& context, Host& host) const {
   bool& dirty = context.dirty;
   dirty = false;
@@ -193,6 +212,7 @@ RunResult Executable::run(Context& context, Host& host) const {
   ControlledRun control;
   for (uint32_t step = 0; step < steps_.size(); ++step) {
     const StepCode& code = steps_[step];
+    const WatchedStep watched(context.observer, step);
     control.step(code.dirties || code.dirties_when_done);
     if (code.allocate_begin != code.allocate_end) allocate(context, host, code);
     dirty |= code.dirties;

@@ -19,6 +19,14 @@
 
 namespace escapement {
 
+// Who watches the steps of a call: a profiler.
+class StepObserver {
+ public:
+  virtual ~StepObserver() = default;
+  virtual void begins(uint32_t step) = 0;
+  virtual void ends() noexcept = 0;
+};
+
 struct Context {
   std::vector<int64_t> symbols;      // in: the caller writes the entry symbols of this call
   std::vector<int64_t> table;        // values of all slots
@@ -34,6 +42,7 @@ struct Context {
   Arena arena;                       // all other temporaries
   size_t arena_bytes = 0;            // what the current shapes need of it
   int threads = 0;                   // that the launches were cut for
+  StepObserver* observer = nullptr;  // of this call; nearly always none
   bool dirty = false;                // the call has changed what its caller sees, or drawn random numbers; also where it ended with an exception
 
   Context() = default;

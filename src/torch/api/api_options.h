@@ -8,5 +8,6 @@
 namespace escapement {
 
 Options parse_options(const OptionList& list);
+OptionList option_list(const LoadOptions& options);
 
 }  // namespace escapement

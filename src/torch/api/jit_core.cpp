@@ -26,7 +26,7 @@
 #include "torch/region/region.h"
 #include "torch/replay_mode/replay_region.h"
 
-namespace escapement::detail {
+namespace escapement::inline ESCAPEMENT_ABI::detail {
 namespace {
 
 constexpr int kVersions = 3;      // of one form: the first, and two recompiles (DESIGN, section 6)
@@ -156,18 +156,21 @@ void watch_module(const std::type_info& type, size_t size) { declare_module_size
 
 struct JitCore::Impl {
   Forward forward;
-  std::shared_ptr<torch::nn::Module> module;
+  Watched watched;
   std::string name;
   Options options;
   bool replays = false;                            // from the first call on
   std::atomic<const Table*> table{nullptr};
+  std::atomic<int64_t> replayed{0};
 
   mutable std::mutex mutex;                        // of all that follows
   std::vector<std::unique_ptr<Row>> rows;
   std::vector<std::unique_ptr<const Table>> tables;  // a list that is being walked stays; there are few
   std::vector<std::shared_ptr<const ModuleWatch>> states;
-  std::map<Reason, int64_t> eager;
+  std::map<Reason, int64_t> eager;                 // that no region was asked about
   std::string detail;                              // of the last reason that has one
+  Metrics slow;                                    // of recordings and eager calls
+  std::shared_ptr<const Log> log;
 
   void call_slowly(const Ambient& ambient, const Leaves& leaves, Values& results);
   const Table* current_table(Reason& refused);
@@ -178,6 +181,9 @@ struct JitCore::Impl {
   void answer(Row& row, const Values& arguments, Values& results);
   void run_eagerly(const Leaves& leaves, const Values& arguments, Values& results, Reason why);
   void note_eager(Reason why);                     // throws in strict mode
+  void note_answer(const Region::Answer& answer);
+  void heard(const Region::Event& event);
+  void tell(LogLine::Level level, const char* event, const std::string& text, double milliseconds = 0);
 };
 
 const Table* JitCore::Impl::publish(Table next) {
@@ -199,11 +205,12 @@ const Table* JitCore::Impl::current_table(Reason& refused) {
   refused = Reason::state_changed;
   if (states.size() == kStates) return nullptr;
   Table next;
-  if (module && !replays) {  // in replay mode the module's own code runs
-    next.state = ModuleWatch::of(module, detail);
+  if (!replays) {  // in replay mode the program's own code runs
+    if (watched.module) next.state = ModuleWatch::of(watched.module, detail);
+    else if (!watched.callable.empty()) next.state = ModuleWatch::of(watched.callable);
     refused = Reason::unwatched_module;
-    if (!next.state) return nullptr;
-    states.push_back(next.state);
+    if (watched.module && !next.state) return nullptr;
+    if (next.state) states.push_back(next.state);
   }
   return publish(std::move(next));
 }
@@ -222,6 +229,7 @@ std::unique_ptr<Row> JitCore::Impl::new_row(const Ambient& ambient, const Leaves
   row->region = std::make_unique<Region>(name, forward_of(*row), inputs_of(leaves), options);
   row->region->replay_after_budget(kVersions);
   row->region->host_may_ask();
+  row->region->set_listener([this](const Region::Event& event) { heard(event); });
   if (replays) row->replay = std::make_unique<ReplayRegion>(name, forward_of(*row), options);
   row->region->set_late_errors_hook([habits = row->habits] { return habits->allow_late_errors(); });
   CppLocations* const locations = &row->locations;
@@ -258,9 +266,57 @@ void JitCore::Impl::call_slowly(const Ambient& ambient, const Leaves& leaves, Va
 void JitCore::Impl::answer(Row& row, const Values& arguments, Values& results) {
   if (row.replay) {
     count(Stat::calls);
-    return row.replay->call(arguments, results);
+    row.replay->call(arguments, results);
+    return note_answer({Region::Answer::How::replay});
   }
-  row.region->answer(arguments, results);
+  note_answer(row.region->answer(arguments, results));
+}
+
+// Those that a version answered are counted by it.
+void JitCore::Impl::note_answer(const Region::Answer& answer) {
+  using How = Region::Answer::How;
+  if (answer.how == How::version) return;
+  if (answer.how == How::replay) {
+    replayed.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  const std::lock_guard lock(mutex);
+  if (answer.how == How::recording) ++slow.recordings;
+  if (answer.how == How::eager) ++slow.eager_by_reason[std::string(reason_name(answer.why))];
+}
+
+// --- what is told
+
+const char* event_name(Region::Event::Kind kind) {
+  switch (kind) {
+    case Region::Event::Kind::recorded: return "recorded";
+    case Region::Event::Kind::compiled: return "compiled";
+    case Region::Event::Kind::not_compiled: return "not_compiled";
+  }
+  return "";
+}
+
+void JitCore::Impl::heard(const Region::Event& event) {
+  using Kind = Region::Event::Kind;
+  {
+    const std::lock_guard lock(mutex);
+    if (event.kind == Kind::recorded) slow.record_seconds += event.milliseconds / 1e3;
+    if (event.kind == Kind::compiled) slow.compile_seconds += event.milliseconds / 1e3;
+  }
+  tell(event.kind == Kind::not_compiled ? LogLine::Level::warning : LogLine::Level::info, event_name(event.kind), event.text, event.milliseconds);
+}
+
+void JitCore::Impl::tell(LogLine::Level level, const char* event, const std::string& text, double milliseconds) {
+  std::shared_ptr<const Log> listener;
+  {
+    const std::lock_guard lock(mutex);
+    listener = log;
+  }
+  if (!listener || !*listener) return;
+  try {
+    (*listener)({level, name, event, text, milliseconds});
+  } catch (...) {   // a callback's own trouble must not become a call's
+  }
 }
 
 void JitCore::Impl::note_eager(Reason why) {
@@ -271,10 +327,13 @@ void JitCore::Impl::note_eager(Reason why) {
   }
   count(why);
   count(Stat::eager_calls);
+  bool first = false;
   {
     const std::lock_guard lock(mutex);
-    ++eager[why];
+    first = ++eager[why] == 1;
+    ++slow.eager_by_reason[std::string(reason_name(why))];
   }
+  if (first) tell(LogLine::Level::warning, "eager", std::string(reason_name(why)) + ": " + std::string(reason_message(why)));
 }
 
 void JitCore::Impl::run_eagerly(const Leaves& leaves, const Values& arguments, Values& results, Reason why) {
@@ -300,14 +359,13 @@ bool take_replay_mode(OptionList& options) {
 
 }  // namespace
 
-JitCore::JitCore(Forward forward, std::shared_ptr<torch::nn::Module> module, const OptionList& options, std::string name)
-    : impl_(new Impl) {
-  OptionList others = options;
-  impl_->replays = take_replay_mode(others);
+JitCore::JitCore(Forward forward, Watched watched, JitSettings settings) : impl_(new Impl) {
+  impl_->replays = take_replay_mode(settings.options);
   impl_->forward = std::move(forward);
-  impl_->module = std::move(module);
-  impl_->name = std::move(name);
-  impl_->options = parse_options(others);
+  impl_->watched = std::move(watched);
+  impl_->name = std::move(settings.name);
+  impl_->options = parse_options(settings.options);
+  set_log(std::move(settings.log));
   install_recorder();
 }
 
@@ -333,6 +391,24 @@ bool JitCore::call(const Leaves& leaves, Values& results) {
     throw;
   }
   return true;
+}
+
+void JitCore::set_log(Log log) {
+  auto listener = log ? std::make_shared<const Log>(std::move(log)) : nullptr;
+  const std::lock_guard lock(impl_->mutex);
+  impl_->log.swap(listener);
+}
+
+Metrics JitCore::metrics() const {
+  const std::lock_guard lock(impl_->mutex);
+  Metrics metrics = impl_->slow;
+  metrics.replays = impl_->replayed.load(std::memory_order_relaxed);
+  for (const auto& row : impl_->rows) {
+    metrics.hits += row->region->hits();
+    metrics.versions += static_cast<int64_t>(row->region->version_count());
+  }
+  metrics.calls = metrics.hits + metrics.recordings + metrics.replays + metrics.eager_calls();
+  return metrics;
 }
 
 std::vector<Escape> JitCore::escapes() const {

@@ -146,6 +146,16 @@ std::shared_ptr<const ModuleWatch> ModuleWatch::of(const std::shared_ptr<nn::Mod
   return state;
 }
 
+std::shared_ptr<const ModuleWatch> ModuleWatch::of(std::span<const std::byte> callable) {
+  auto state = std::make_shared<ModuleWatch>();
+  state->is_module_ = false;
+  Object object;
+  object.memory = callable.data();
+  object.seen.assign(callable.begin(), callable.end());
+  state->objects_.push_back(std::move(object));
+  return state;
+}
+
 bool ModuleWatch::same() const {
   static thread_local Pointers listed;
   for (const Object& object : objects_) {
@@ -171,6 +181,7 @@ bool ModuleWatch::names(const at::Tensor& tensor) const {
 
 std::optional<Reason> ModuleWatch::refuses(std::span<const at::Tensor> captured) const {
   if (!same()) return Reason::state_changed;
+  if (!is_module_) return {};   // its captured tensors are looked at as a lambda's
   for (const at::Tensor& tensor : captured) {
     const bool held_elsewhere = tensor.use_count() > 1;   // else it is a literal of the program
     if (held_elsewhere && !names(tensor)) return Reason::unwatched_module;

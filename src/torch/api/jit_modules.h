@@ -34,6 +34,8 @@ class ModuleWatch {
  public:
   // Empty if some object's size is not known: `unknown` is its type then.
   static std::shared_ptr<const ModuleWatch> of(const std::shared_ptr<torch::nn::Module>& module, std::string& unknown);
+  // Of a callable that may change itself, which is one object. What it captured by pointer or reference is its own affair.
+  static std::shared_ptr<const ModuleWatch> of(std::span<const std::byte> callable);
 
   bool same() const;                               // is that still the state?
   std::optional<Reason> refuses(std::span<const at::Tensor> captured) const;  // of a recording that has just ended
@@ -48,6 +50,7 @@ class ModuleWatch {
   };
   static bool look_at(Object& object, std::string& unknown);
   bool names(const at::Tensor& tensor) const;
+  bool is_module_ = true;
   std::vector<Object> objects_;
 };
 

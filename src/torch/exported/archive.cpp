@@ -82,10 +82,10 @@ auto ExportArchive::reading(const std::string& name, Read read) const {
 
 void ExportArchive::fail(const std::string& cause) const {
   if (cause.starts_with(kOwn)) throw UserError(cause);
-  zip_.fail("cannot be loaded: " + cause);
+  zip_->fail("cannot be loaded: " + cause);
 }
 
-ExportArchive::ExportArchive(const std::string& path) : zip_(path) {
+ExportArchive::ExportArchive(std::unique_ptr<const ZipFile> zip) : zip_(std::move(zip)) {
   find_root();
   expect_text("archive_format", "pt2");
   expect_text("archive_version", "0");
@@ -100,43 +100,43 @@ ExportArchive::ExportArchive(const std::string& path) : zip_(path) {
 // All entries stand under one folder, named as the file was when it was written.
 void ExportArchive::find_root() {
   static constexpr std::string_view kMarker = "/archive_format";
-  for (const ZipFile::Entry& entry : zip_.entries()) {
+  for (const ZipFile::Entry& entry : zip_->entries()) {
     if (entry.name.find('/') == entry.name.size() - kMarker.size() && entry.name.ends_with(kMarker)) {
       root_ = entry.name.substr(0, entry.name.size() - kMarker.size() + 1);
       return;
     }
   }
-  zip_.fail("is no torch.export archive: it has no archive_format");
+  zip_->fail("is no torch.export archive: it has no archive_format");
 }
 
 void ExportArchive::expect_text(const char* name, std::string_view value) const {
-  const ZipFile::Entry* entry = zip_.find(root_ + name);
-  if (!entry) zip_.fail(std::string("has no ") + name);
-  const std::string text = zip_.read_text(*entry, 100);
+  const ZipFile::Entry* entry = zip_->find(root_ + name);
+  if (!entry) zip_->fail(std::string("has no ") + name);
+  const std::string text = zip_->read_text(*entry, 100);
   if (text != value)
-    zip_.fail(std::string("has ") + name + " " + quote(text) + " where \"" + std::string(value) + "\" is read");
+    zip_->fail(std::string("has ") + name + " " + quote(text) + " where \"" + std::string(value) + "\" is read");
 }
 
 std::string ExportArchive::find_model() const {
   static constexpr std::string_view kFolder = "models/", kEnding = ".json";
   std::vector<std::string> found;
-  for (const ZipFile::Entry& entry : zip_.entries()) {
+  for (const ZipFile::Entry& entry : zip_->entries()) {
     const std::string prefix = root_ + std::string(kFolder);
     if (!entry.name.starts_with(prefix) || !entry.name.ends_with(kEnding) ||
         entry.name.size() < prefix.size() + kEnding.size()) continue;
     found.push_back(entry.name.substr(prefix.size(), entry.name.size() - prefix.size() - kEnding.size()));
   }
-  if (found.empty()) zip_.fail("holds no exported program (models/NAME.json); a package of compiled code cannot be loaded");
+  if (found.empty()) zip_->fail("holds no exported program (models/NAME.json); a package of compiled code cannot be loaded");
   if (found.size() == 1) return found[0];
   if (std::find(found.begin(), found.end(), "model") != found.end()) return "model";
-  zip_.fail("holds several programs (" + join(found, ", ", [](const std::string& name) { return name; }) +
+  zip_->fail("holds several programs (" + join(found, ", ", [](const std::string& name) { return name; }) +
       "), none of them named model");
 }
 
 std::string ExportArchive::read_json(const std::string& name) const {
-  const ZipFile::Entry* entry = zip_.find(root_ + name);
-  if (!entry) zip_.fail("has no " + name);
-  return zip_.read_text(*entry, kMaxJson);
+  const ZipFile::Entry* entry = zip_->find(root_ + name);
+  if (!entry) zip_->fail("has no " + name);
+  return zip_->read_text(*entry, kMaxJson);
 }
 
 ExportArchive::Weights ExportArchive::read_config(const std::string& name) const {
@@ -145,10 +145,10 @@ ExportArchive::Weights ExportArchive::read_config(const std::string& name) const
 
 // The bytes of an entry as a tensor of bytes.
 at::Tensor ExportArchive::read_bytes(const std::string& file) const {
-  const ZipFile::Entry* entry = zip_.find(root_ + file);
+  const ZipFile::Entry* entry = zip_->find(root_ + file);
   if (!entry) throw UserError("the entry " + quote(file) + " is missing");
   at::Tensor bytes = at::empty({static_cast<int64_t>(entry->size)}, at::TensorOptions().dtype(at::kByte));
-  zip_.read(*entry, {static_cast<std::byte*>(bytes.mutable_data_ptr()), entry->size});
+  zip_->read(*entry, {static_cast<std::byte*>(bytes.mutable_data_ptr()), entry->size});
   return bytes;
 }
 

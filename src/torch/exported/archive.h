@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,7 @@ namespace escapement {
 
 class ExportArchive {
  public:
-  explicit ExportArchive(const std::string& path);
+  explicit ExportArchive(std::unique_ptr<const ZipFile> zip);
 
   const ExportedProgram& program() const { return program_; }
   const std::string& json() const { return json_; }         // that the program was read from
@@ -41,7 +42,7 @@ class ExportArchive {
   template <class Read>
   auto reading(const std::string& name, Read read) const;
 
-  ZipFile zip_;
+  std::unique_ptr<const ZipFile> zip_;
   std::string root_;       // "model/"
   std::string json_;
   ExportedProgram program_;

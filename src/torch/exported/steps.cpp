@@ -135,7 +135,8 @@ c10::OperatorHandle find_operator(const std::string& target) {
   static constexpr std::string_view kPrefix = "torch.ops.";
   const size_t overload = target.rfind('.'), name = target.find('.', kPrefix.size());
   if (!target.starts_with(kPrefix) || name == std::string::npos || overload <= name)
-    throw UserError("the target is no operator of torch; operators of torch.ops and arithmetic on sizes are supported");
+    throw UserError("the target is no operator of torch; operators of torch.ops and arithmetic on sizes are supported. `ep = ep.run_decompositions({})` "
+                    "before torch.export.save replaces what torch.func and torch.vmap leave in a program by operators");
   const std::string space = target.substr(kPrefix.size(), name - kPrefix.size());
   const std::string full = space + "::" + target.substr(name + 1, overload - name - 1), which = target.substr(overload + 1);
   if (std::find(std::begin(kForbidden), std::end(kForbidden), full) != std::end(kForbidden))

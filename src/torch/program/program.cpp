@@ -19,6 +19,7 @@
 #include "support/options.h"
 #include "torch/program/calls.h"
 #include "torch/program/parallel.h"
+#include "torch/program/profiled_call.h"
 #include "torch/program/program_errors.h"
 #include "torch/record/recorder_tape.h"
 
@@ -299,6 +300,9 @@ void Program::Impl::Call::deliver(std::vector<c10::IValue>& outputs) {
 Program::Outcome Program::Impl::Call::run(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs,
                                           std::span<const at::Tensor> offers, bool acted) {
   acted_ = acted;
+  std::optional<ProfiledCall> profiled;
+  if (auto callbacks = at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION)) [[unlikely]]
+    profiled.emplace(std::move(*callbacks), program_.plan(), *context_);
   std::optional<c10::InferenceMode> mode;
   if (program_.inference) [[unlikely]] mode.emplace(*program_.inference);
   bind(arguments);

@@ -666,6 +666,12 @@ void Region::note_failure(Reason why, const std::string& detail) {
   if (warn && !listener_) std::fprintf(stderr, "%s\n", text.c_str());
 }
 
+int64_t Region::hits() const {
+  int64_t sum = 0;
+  for (const auto& version : *versions_.load(std::memory_order_acquire)) sum += version->hits.load(std::memory_order_relaxed);
+  return sum;
+}
+
 std::vector<Escape> Region::escapes() const {
   std::vector<Escape> found;
   for (const auto& version : *versions_.load(std::memory_order_acquire)) {

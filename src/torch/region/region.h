@@ -120,6 +120,7 @@ class ESCAPEMENT_API Region : public Body {
     Ground ground;
   };
   std::vector<Kept> kept() const;              // without versions that hold host objects or pinned numbers
+  int64_t hits() const;   // calls that versions have answered
   size_t version_count() const { return versions_.load(std::memory_order_acquire)->size(); }
   // A version from a recording made elsewhere, for calls on its ground. Throws InternalError or UserError where it is none; nothing has changed then.
   void restore(Recording recording, const ObjectCode* objects);

@@ -72,13 +72,36 @@ Engine::Engine(Settings settings) : impl_(std::make_shared<Impl>()) {
 }
 Engine::~Engine() = default;
 
-Module Engine::load(const std::string& path, const std::string& name) const {
+namespace {
+
+// What is said for a module goes before what its engine says.
+LoadSettings settings_of(LoadOptions said, const Options& options, const std::shared_ptr<const Log>& log) {
+  LoadSettings settings{options, std::move(said.name), std::move(said.output_names), log};
+  for (const auto& [name, value] : option_list(said)) set_option(settings.options, name, std::string_view(value));
+  if (said.log) settings.log = std::make_shared<const Log>(std::move(said.log));
+  return settings;
+}
+
+template <class From>
+Module load_into(const From& from, const std::string& shown, LoadSettings settings, const std::function<void(const std::shared_ptr<Module::Impl>&)>& add) {
   const auto start = std::chrono::steady_clock::now();
-  std::shared_ptr<Module::Impl> module = load_module(path, name, impl_->options, impl_->log);
-  impl_->add(module);
-  module->tell(LogLine::Level::info, "loaded", path,
+  std::shared_ptr<Module::Impl> module = load_module(from, std::move(settings));
+  add(module);
+  module->tell(LogLine::Level::info, "loaded", shown,
                std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
   return Module(std::move(module));
+}
+
+}  // namespace
+
+Module Engine::load(const std::string& path, LoadOptions options) const {
+  return load_into(path, path, serving(path, [&] { return settings_of(std::move(options), impl_->options, impl_->log); }),
+                   [this](const auto& module) { impl_->add(module); });
+}
+Module Engine::load(std::span<const std::byte> bytes, LoadOptions options) const {
+  const std::string shown = std::to_string(bytes.size()) + " bytes";
+  return load_into(bytes, shown, serving(shown, [&] { return settings_of(std::move(options), impl_->options, impl_->log); }),
+                   [this](const auto& module) { impl_->add(module); });
 }
 
 std::vector<Module> Engine::modules() const {

@@ -8,7 +8,7 @@
 #include "support/error.h"
 #include "torch/serving/module_impl.h"
 
-namespace escapement {
+namespace escapement::inline ESCAPEMENT_ABI {
 
 const char* to_string(ErrorCode code) {
   switch (code) {
@@ -35,6 +35,10 @@ const char* to_string(ErrorCode code) {
   }
   return "";
 }
+
+}  // namespace escapement
+
+namespace escapement {
 
 namespace {
 

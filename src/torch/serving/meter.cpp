@@ -139,7 +139,11 @@ void write_latency(PrometheusWriter& out, const std::string& module, const Metri
 
 }  // namespace
 
-std::string prometheus_text(const Modules& modules) {
+}  // namespace escapement
+
+namespace escapement::inline ESCAPEMENT_ABI {
+
+std::string prometheus_text(const std::vector<std::pair<std::string, Metrics>>& modules) {
   PrometheusWriter out;
   for (const PlainMetric& metric : kPlain) {
     out.family(metric.name, metric.type, metric.help);

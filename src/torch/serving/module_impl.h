@@ -15,10 +15,16 @@
 
 namespace escapement {
 
-using Log = std::function<void(const LogLine&)>;
+// What a module is loaded with.
+struct LoadSettings {
+  Options options;
+  std::string name;                         // empty: the file's
+  std::vector<std::string> output_names;    // none: the program's
+  std::shared_ptr<const Log> log;           // null: nobody listens
+};
 
 struct Module::Impl {
-  Impl(std::string name, ProgramSource source, Options options, std::shared_ptr<const Log> log);
+  Impl(LoadSettings settings, ProgramSource source);
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
@@ -30,7 +36,8 @@ struct Module::Impl {
   void restore(ProgramSource& source);
 
   const ModuleFacts facts;
-  const std::shared_ptr<const Log> log;       // null: nobody listens
+  const std::vector<std::string> output_names;
+  const std::shared_ptr<const Log> log;
   Meter meter;
   ForkTurn changing;                          // one swap, warm-up or mode change at a time
   Gate<ModuleState> gate;
@@ -49,8 +56,13 @@ decltype(auto) serving(const std::string& module, Action action) {
   }
 }
 
-std::shared_ptr<Module::Impl> load_module(const std::string& path, std::string name, const Options& options,
-                                          std::shared_ptr<const Log> log);   // ServingError
+// ServingError.
+std::shared_ptr<Module::Impl> load_module(const std::string& path, LoadSettings settings);
+std::shared_ptr<Module::Impl> load_module(std::span<const std::byte> bytes, LoadSettings settings);
+
+// Timeouts: zero is none.
+void check_timeout(std::chrono::nanoseconds timeout);   // ServingError: negative
+CallControl::Clock::time_point end_of(std::chrono::nanoseconds timeout);
 std::string write_package(const Module::Impl& module, ModuleState& state, const std::string& path);
 
 }  // namespace escapement

@@ -4,7 +4,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,5 +26,7 @@ struct ProgramSource {
 
 // A package or an archive of torch.export. UserError names the file and the cause.
 ProgramSource read_source(const std::string& path, bool trusted);
+// The bytes of one, which nothing of the result refers to. `shown`: in errors.
+ProgramSource read_source(std::span<const std::byte> bytes, const std::string& shown, bool trusted);
 
 }  // namespace escapement

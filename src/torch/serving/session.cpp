@@ -17,11 +17,7 @@ struct Session::Impl {
   std::vector<at::Tensor> offers;
 
   CallControl control() const {
-    CallControl control{&cancelled, deadline};
-    const Clock::time_point now = Clock::now();
-    const bool ends = timeout.count() > 0 && timeout < Clock::time_point::max() - now;   // a later end than there is time for is none
-    if (ends) control.deadline = std::min(control.deadline, now + timeout);
-    return control;
+    return {&cancelled, timeout.count() > 0 ? std::min(deadline, end_of(timeout)) : deadline};
   }
 
   // The last results, where nobody else holds them or their memory.
@@ -126,11 +122,22 @@ void Session::run_into(const std::vector<c10::IValue>& inputs, const std::vector
   });
 }
 
-void Session::set_timeout(std::chrono::nanoseconds per_run) {
-  if (per_run.count() < 0)
-    throw ServingError(ErrorCode::invalid_input, "escapement: a timeout of " + std::to_string(per_run.count()) +
-                                                     " ns is negative: zero is none, and set_deadline takes an end that may have passed");
-  impl_->timeout = per_run;
+void check_timeout(std::chrono::nanoseconds timeout) {
+  if (timeout.count() >= 0) return;
+  throw ServingError(ErrorCode::invalid_input, "escapement: a timeout of " + std::to_string(timeout.count()) +
+                                                   " ns is negative: zero is none, and set_deadline takes an end that may have passed");
+}
+
+CallControl::Clock::time_point end_of(std::chrono::nanoseconds timeout) {
+  using Clock = CallControl::Clock;
+  const Clock::time_point now = Clock::now();
+  const bool ends = timeout.count() > 0 && timeout < Clock::time_point::max() - now;   // a later end than there is time for is none
+  return ends ? now + timeout : Clock::time_point::max();
+}
+
+void Session::set_timeout(std::optional<std::chrono::nanoseconds> per_run) {
+  check_timeout(per_run.value_or(std::chrono::nanoseconds(0)));
+  impl_->timeout = per_run.value_or(std::chrono::nanoseconds(0));
 }
 void Session::set_deadline(Clock::time_point deadline) {
   impl_->deadline = deadline;
