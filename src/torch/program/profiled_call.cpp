@@ -1,7 +1,16 @@
 // See profiled_call.h.
 #include "torch/program/profiled_call.h"
 
+#include <cstdlib>
+#include <string_view>
+
 namespace escapement {
+
+const bool kProfilesCalls = [] {
+  const char* const value = std::getenv("ESCAPEMENT_PROFILE");
+  return value != nullptr && std::string_view(value) == "1";
+}();
+
 namespace {
 
 std::string name_of_step(const LaunchPlan& plan, const Step& step) {

@@ -89,6 +89,8 @@ class Program::Impl::Call final : public Host {
         tensors_(program.tensors, program.entry, *context_, program.plan().buffers.size()), states_(program.calls.size()) {}
 
   Outcome run(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs, std::span<const at::Tensor> offers, bool acted);
+  Outcome run_profiled(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs, std::span<const at::Tensor> offers, bool acted);
+  Outcome run_plainly(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs, std::span<const at::Tensor> offers, bool acted);
   void end() { tensors_.end(); }
 
   void* allocate(uint32_t buffer) override { return tensors_.allocate(program_.output_buffers[buffer]); }
@@ -299,10 +301,19 @@ void Program::Impl::Call::deliver(std::vector<c10::IValue>& outputs) {
 
 Program::Outcome Program::Impl::Call::run(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs,
                                           std::span<const at::Tensor> offers, bool acted) {
-  acted_ = acted;
+  return profiles_calls() ? run_profiled(arguments, outputs, offers, acted) : run_plainly(arguments, outputs, offers, acted);
+}
+
+[[gnu::noinline, gnu::cold]] Program::Outcome Program::Impl::Call::run_profiled(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs,
+                                                                                std::span<const at::Tensor> offers, bool acted) {
   std::optional<ProfiledCall> profiled;
-  if (auto callbacks = at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION)) [[unlikely]]
-    profiled.emplace(std::move(*callbacks), program_.plan(), *context_);
+  if (auto callbacks = at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION)) profiled.emplace(std::move(*callbacks), program_.plan(), *context_);
+  return run_plainly(arguments, outputs, offers, acted);
+}
+
+Program::Outcome Program::Impl::Call::run_plainly(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs,
+                                                  std::span<const at::Tensor> offers, bool acted) {
+  acted_ = acted;
   std::optional<c10::InferenceMode> mode;
   if (program_.inference) [[unlikely]] mode.emplace(*program_.inference);
   bind(arguments);

@@ -1,4 +1,9 @@
-"""torch.profiler sees calls of compiled code: a range for the call, and in it one for each kernel and library call."""
+"""torch.profiler sees calls of compiled code: a range for the call, and in it one for each kernel and library call. In processes that start with
+ESCAPEMENT_PROFILE=1, so this file runs itself once more in one."""
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
@@ -7,6 +12,8 @@ import escapement
 from harness import core
 
 pytestmark = pytest.mark.skipif(not hasattr(core(), "load_exported"), reason="needs the compiled core")
+inside = os.environ.get("ESCAPEMENT_PROFILE") == "1"
+seen = pytest.mark.skipif(not inside, reason="runs in the process of test_all_of_this_where_the_environment_asks_for_it")
 
 
 def scores(x, w):
@@ -27,6 +34,7 @@ def compiled():
         yield escapement.jit(scores)
 
 
+@seen
 def test_a_call_a_kernel_and_a_library_call(compiled):
     x, w = torch.randn(4, 8), torch.randn(8, 3)
     compiled(x, w), compiled(x, w)
@@ -36,6 +44,7 @@ def test_a_call_a_kernel_and_a_library_call(compiled):
     assert any(name.startswith("escapement::k0_") for name in names), names
 
 
+@seen
 def test_steps_lie_in_their_call_one_after_the_other(compiled):
     x, w = torch.randn(64, 80), torch.randn(80, 30)
     compiled(x, w), compiled(x, w)
@@ -44,6 +53,7 @@ def test_steps_lie_in_their_call_one_after_the_other(compiled):
     assert all(before[2] <= after[1] for before, after in zip(steps, steps[1:], strict=False))
 
 
+@seen
 def test_each_call_has_its_range_and_the_results_are_the_same(compiled):
     w = torch.randn(8, 3)
     for n in (4, 5):
@@ -54,6 +64,7 @@ def test_each_call_has_its_range_and_the_results_are_the_same(compiled):
     assert all(torch.equal(compiled(torch.full((n, 8), 0.5), w), found) for n, found in results.items())
 
 
+@seen
 def test_a_call_that_ends_with_an_error_leaves_no_range_open(compiled):
     table = torch.randn(5, 3)
     gather = escapement.jit(lambda rows: table[rows] * 2)
@@ -69,6 +80,7 @@ def test_a_call_that_ends_with_an_error_leaves_no_range_open(compiled):
     assert sum(name == "escapement::<lambda>" or "lambda" in name for name in names) == 1, names
 
 
+@seen
 def test_replayed_segments_have_ranges():
     with torch.no_grad():
         replayed = escapement.jit(scores, mode="replay")
@@ -77,3 +89,17 @@ def test_replayed_segments_have_ranges():
             replayed(x, w)
         names = [name for name, *_ in profiled(lambda: replayed(x, w))]
     assert any(name.startswith("escapement::k") for name in names), names
+
+
+@pytest.mark.skipif(inside, reason="is in it")
+def test_all_of_this_where_the_environment_asks_for_it():
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__]
+    done = subprocess.run(command, env=os.environ | {"ESCAPEMENT_PROFILE": "1"}, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and "5 passed" in done.stdout, done.stdout[-3000:]
+
+
+@pytest.mark.skipif(inside, reason="is in it")
+def test_elsewhere_there_are_no_ranges(compiled):
+    x, w = torch.randn(4, 8), torch.randn(8, 3)
+    compiled(x, w), compiled(x, w)
+    assert profiled(lambda: compiled(x, w)) == []
