@@ -108,7 +108,10 @@ class CallRecorder {
     call_.why = Reason::call_flow;
   }
 
-  bool draws() const { return call_.plan.random || call_.draws; }
+  bool draws() const { return (call_.plan.random && !has_no_dropout()) || call_.draws; }
+
+  // Attention draws for its dropout alone.
+  bool has_no_dropout() const { return call_.plan.base == "scaled_dot_product_attention" && call_.number("dropout_p") == 0; }
 
   // An empty list is a result.
   bool returns_nothing() const { return call_.reals.empty() && call_.plan.schema->returns().empty(); }
