@@ -146,6 +146,23 @@ TEST(CodegenMap, EveryStorageTypeAndSize) {
         }
 }
 
+// Adjacent, every second, every third, backwards; nothing between and behind the elements is touched.
+TEST(CodegenMap, StridesAlongTheVector) {
+  for (DType type : kStorage)
+    for (InnerStride inner : {InnerStride::unit, InnerStride::zero})
+      for (int64_t n : {1, 2, 7, 15, 16, 17, 31, 32, 33, 70}) {
+        LoopNest nest = add_mul(type, inner, 2);
+        Launch launch = contiguous(nest, {2, n}, Values::wild);
+        launch.scalars = {escapement::to_bits(int64_t{1}, compute_type(type))};
+        for (const auto& [a, out] : {std::pair<int64_t, int64_t>{1, 1}, {2, 1}, {1, 2}, {2, 2}, {3, 1}, {0, 3}}) {
+          launch.operands[0].strides = {a * n + 1, a};
+          launch.operands[2].strides = {out * n + 2, out};
+          expect_equal(nest, Variant::general, launch);
+          if (inner == InnerStride::zero) expect_equal(nest, Variant::strided, launch, {2, 1});
+        }
+      }
+}
+
 TEST(CodegenMap, RangesGiveTheSameBits) {
   LoopNest nest = add_mul(DType::f32, InnerStride::zero, 3);
   Launch launch = contiguous(nest, {3, 5, 1037}, Values::wild);
@@ -261,7 +278,8 @@ TEST(CodegenMap, Gather) {
     for (bool varies : {false, true})
       for (int64_t columns : {1, 5, 8, 33, 70, 512, 515}) {
         LoopNest nest = gather_nest(type, varies, true);
-        for (Variant variant : {Variant::fast, Variant::general}) {
+        for (Variant variant : {Variant::fast, Variant::general, Variant::strided}) {
+          if (variant == Variant::strided && varies) continue;
           expect_equal(nest, variant, gather_launch(nest, 9, columns, 7, 7));
           expect_equal(nest, variant, gather_launch(nest, 9, columns, 4, 4));   // some out of range: must fail, must not fault
         }

@@ -109,6 +109,29 @@ TEST(CodegenRow, EmptyRowsGiveTheIdentity) {
   }
 }
 
+// Rows of many segments whose result may be known after any of them, and after none.
+TEST(CodegenRow, TruthValuesThatAreKnownEarly) {
+  for (Op op : {Op::any, Op::all})
+    for (bool stores : {false, true}) {
+      LoopNest nest = reduction(Schedule::row, op, DType::b8, {false, true, true});
+      if (stores) {   // what is stored beside it must be stored to the end
+        nest.params.push_back({DType::b8, true, InnerStride::unit});
+        nest.stages[0].stores = {{2, 0}};
+      }
+      Stage& s = nest.stages[0];
+      const Reg value = s.reductions[0].value;
+      if (op == Op::all) s.reductions[0].value = s.body.emit(ScalarOp::bit_or, DType::b8, value, s.body.constant_int(1, DType::b8));
+      for (int64_t n : {1, 5, 1024, 1025, 3000, 5000})
+        for (Values values : {Values::tame, Values::wild}) {
+          Launch launch = launch_of(nest, {6, 1, n}, values);
+          if (stores) launch.operands.push_back({row_major({6, 1, n})});
+          expect_equal(nest, Variant::fast, launch, {2, 1});
+          expect_equal(nest, Variant::general, launch);
+          expect_equal_split(nest, launch);
+        }
+    }
+}
+
 TEST(CodegenBlock, EveryReductionOnEveryType) {
   for (DType type : kStorage)
     for (Op op : kReductions) {
@@ -129,6 +152,30 @@ TEST(CodegenBlock, EveryLengthAndNumberOfRows) {
       LoopNest nest = reduction(Schedule::row, op, type, {false, true});
       for (int64_t rows : {1, 7, 8, 9, 31, 32, 33, 64, 1000})
         for (int64_t n = 1; n <= kBlockLength; ++n) expect_equal(nest, Variant::block, launch_of(nest, {rows, n}, Values::tame), {rows < 64 ? 1 : 3, 1});
+    }
+}
+
+TEST(CodegenBlock, LinesOfRowsAndElementsAnywhere) {
+  for (DType type : {DType::f32, DType::bf16, DType::f64, DType::u8})
+    for (Schedule schedule : {Schedule::row, Schedule::column}) {
+      const bool row = schedule == Schedule::row;
+      const Op op = type == DType::u8 ? Op::amax : Op::sum;
+      LoopNest nest = reduction(schedule, op, type, row ? std::vector<bool>{false, false, true} : std::vector<bool>{false, true, false});
+      for (int64_t lines : {1, 3, 5})
+        for (int64_t rows : {1, 31, 32, 33, 57, 64, 75})
+          for (int64_t n : {1, 3, 20, 48}) {
+            const size_t r = row ? 1 : 2, e = row ? 2 : 1;
+            std::vector<int64_t> extents{lines, 0, 0};
+            extents[r] = rows, extents[e] = n;
+            Launch launch = launch_of(nest, extents, Values::tame);
+            const std::vector<int64_t> apart[] = {{n * rows, n, 1}, {n * rows, 1, rows}, {1, lines, lines * rows}, {2 * n * rows + 5, 2 * n, 2}, {7, 0, 3}};
+            for (const std::vector<int64_t>& strides : apart) {
+              launch.operands[0].strides[0] = strides[0], launch.operands[0].strides[r] = strides[1], launch.operands[0].strides[e] = strides[2];
+              expect_equal(nest, Variant::block, launch, {lines * (row ? rows : 1) > 4 ? 3 : 1, !row && rows > 31 ? 2 : 1});
+            }
+            launch.operands[1].strides[0] = 1, launch.operands[1].strides[r] = lines;
+            expect_equal(nest, Variant::block, launch);
+          }
     }
 }
 

@@ -160,7 +160,7 @@ void expect_equal(const LoopNest& nest, Variant variant, const Launch& launch, P
   verify(nest);
   if (is_empty(nest, launch)) return;
   const Case c = make_case(nest, launch, seed);
-  const std::vector<DeviceVariant> variants = variants_for(nest, launch, variant == Variant::fast || variant == Variant::block);
+  const std::vector<DeviceVariant> variants = variants_for(nest, launch, is_for_fast(nest, launch, variant));
   for (const DeviceVariant device : variants) expect_right(c, forced(c, {device}), name_of(device) + " " + describe(nest, variant, launch));
   expect_right(c, cuda::prepare(nest, geometry_of(nest, launch), launch.scalars, gpu().device.limits()), "as launched: " + describe(nest, variant, launch));
   const bool fast = variants.front().fast;

@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "jit/run/launch.h"
+
 namespace escapement::testing {
 
 namespace {
@@ -50,6 +52,17 @@ std::vector<DeviceVariant> variants_for(const LoopNest& nest, const Launch& laun
   for (const Team team : {Team::thread, Team::tile, Team::warp, Team::block})
     if (has_team(nest, {team, fast})) result.push_back({team, fast});
   return result;
+}
+
+// Blocks of rows take any strides.
+bool is_for_fast(const LoopNest& nest, const Launch& launch, Variant variant) {
+  if (variant != Variant::block) return variant == Variant::fast;
+  Geometry geometry{launch.extents, {}};
+  for (size_t p = 0; p < nest.params.size(); ++p) {
+    for (const int64_t stride : launch.operands[p].strides) geometry.strides.push_back(stride * size_of(nest.params[p].dtype));
+    geometry.strides.push_back(0);
+  }
+  return is_fast(nest, geometry);
 }
 
 Grid random_grid(const LoopNest& nest, DeviceVariant variant, uint64_t seed) {

@@ -13,6 +13,9 @@ namespace escapement::testing {
 // Every variant that fits the launch, the general ones if `fast` is not asked for. Two for a row in parts are one: partial, then finish.
 std::vector<DeviceVariant> variants_for(const LoopNest& nest, const Launch& launch, bool fast);
 
+// Whether a launch that a variant of the host takes is one for the fast kernels.
+bool is_for_fast(const LoopNest& nest, const Launch& launch, Variant variant);
+
 // A grid that the variant may have; which one, the seed tells.
 Grid random_grid(const LoopNest& nest, DeviceVariant variant, uint64_t seed);
 

@@ -59,7 +59,7 @@ void expect_equal(const LoopNest& nest, Variant variant, const Launch& launch, P
   const auto guard = launch.extents.back() % 2 == 0 ? GuardedBuffer::Guard::before : GuardedBuffer::Guard::after;
   const Memory expected = interpreted(nest, launch, guard, seed);
   const uint64_t mix = mixed(nest, launch, seed);
-  const std::vector<DeviceVariant> variants = variants_for(nest, launch, variant == Variant::fast || variant == Variant::block);
+  const std::vector<DeviceVariant> variants = variants_for(nest, launch, is_for_fast(nest, launch, variant));
   for (const DeviceVariant device : variants) {
     const Grid grid = random_grid(nest, device, mix);
     Memory got = make_memory(nest, launch, guard, seed);

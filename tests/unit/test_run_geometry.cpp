@@ -50,6 +50,21 @@ TEST(RunGeometry, ReducedAndParallelAxesDoNotMix) {
   EXPECT_TRUE(is_fast(nest, g));
 }
 
+TEST(RunGeometry, BlocksOfRowsRunAlongTheAxisWhereTheyAreReachedSoonest) {
+  const LoopNest nest = sum_nest(2, 1);
+  Geometry windows{{100, 64, 3}, {8000, 4, 4000, 0, 256, 4, 0, 0}}, turned{{64, 100, 3}, {4, 8000, 4000, 0, 4, 256, 0, 0}};
+  EXPECT_TRUE(is_block(nest, windows));
+  choose_row_axis(nest, windows);
+  EXPECT_EQ(windows.extents, (Numbers{100, 64, 3}));
+  choose_row_axis(nest, turned);
+  EXPECT_EQ(turned, windows);
+  Geometry many{{1000, 3, 16}, {192, 64, 4, 0, 12, 4, 0, 0}};   // lines of three rows would leave most of a block empty
+  choose_row_axis(nest, many);
+  EXPECT_EQ(many.extents, (Numbers{3, 1000, 16}));
+  const Geometry along{{4, 64, 3}, {768, 12, 4, 0, 256, 4, 8, 0}};   // the result would change from element to element
+  EXPECT_FALSE(is_block(nest, along));
+}
+
 TEST(RunGeometry, ReducedAxesThatDoNotMergeAreGeneral) {
   const LoopNest nest = sum_nest(1, 2);
   Geometry g{{2, 3, 5}, {240, 80, 4, 0, 4, 0, 0, 0}};

@@ -1,10 +1,11 @@
-// The block variant of row kernels: many short rows. The vector runs across the rows, kBlockRows of them at a time; the reduced axis
-// is walked element by element, element j in lane j % 32 of the canonical order, the lanes being vectors on the stack.
+// The block variant of row and column kernels: many short rows. The vector runs across the rows, kBlockRows of them at a time, along the last
+// parallel axis; the reduced axis is walked element by element, element j in lane j % 32 of the canonical order, the lanes being vectors
+// on the stack. Strides may be any.
 //
 // A parameter whose rows lie one element apart is used where it is; any other is transposed into a block on the stack before the
 // stages (if they read it) and back after them (if they write it), by the precompiled routines of jit/run/row_block.h. So nothing
-// may be read through one parameter that was written through another: the launcher sees to that. What all rows share (stride 0) is
-// transposed once.
+// may be read through one parameter that was written through another: the launcher sees to that. What all rows of a line share
+// (stride 0) is transposed once.
 #include <algorithm>
 #include <cstdint>
 
@@ -27,7 +28,8 @@ struct BlockEmitter {
     bool written = false;
     Value* stride = nullptr;                  // bytes from row to row
     Value* memory = nullptr;                  // the transposed block
-    Value *base = nullptr, *pitch = nullptr;  // base: of row 0 of the launch, element 0; bytes from element to element
+    Value *base = nullptr, *pitch = nullptr;  // base: of row 0 of the line, element 0; bytes from element to element, ...
+    Value* apart = nullptr;                   // ... in memory
     Value *copied = nullptr, *rows = nullptr; // i1: through `memory`; address of the first row
   };
 
@@ -35,7 +37,8 @@ struct BlockEmitter {
   Ir& ir = kernel.ir;
   unsigned lanes = rows_at_once();
   unsigned row_axis = 0, element_axis = 0;
-  Value* length = nullptr;
+  Odometer* outer = nullptr;     // over the parallel axes around the rows
+  Value *length = nullptr, *line = nullptr;   // elements of a row; where the first block of this line begins
   std::vector<Param> params{};
   std::vector<Value*> row_values{};
   std::optional<ComputedAgain> again = computed_again(kernel.nest);
@@ -45,6 +48,10 @@ struct BlockEmitter {
   void emit();
   void find_axes();
   void find_uses();
+  std::vector<unsigned> axes_around();
+  void emit_lines();
+  void emit_columns(Odometer& around);
+  void emit_line(Value* begin, Value* end);
   void emit_block(Value* row, Value* count);
   void place(Param& param, unsigned number, Value* row, Value* count);
   void copy(const Param& param, const std::string& symbol, Value* to, Value* from, Value* count);
@@ -75,6 +82,7 @@ unsigned BlockEmitter::rows_at_once() const {
 
 void BlockEmitter::emit() {
   ir.leave_if(ir.b.CreateICmpSGE(kernel.outer_begin, kernel.outer_end), [] {});
+  if (kernel.nest.schedule == Schedule::column) ir.leave_if(ir.b.CreateICmpSGE(kernel.inner_begin, kernel.inner_end), [] {});
   find_axes();
   find_uses();
   length = kernel.extent(element_axis);
@@ -84,9 +92,46 @@ void BlockEmitter::emit() {
     params[p].memory = ir.array(ir.storage_type(type), static_cast<unsigned>((params[p].along ? kBlockLength : 1) * kBlockRows), "block");
   }
   if (again) kept = ir.array(ir.storage_type(kept_type()), static_cast<unsigned>(kBlockLength) * lanes, "kept");
-  ir.loop("block", kernel.outer_begin, kernel.outer_end, kBlockRows, [&](Value* row) {
-    emit_block(row, ir.min(ir.b.CreateSub(kernel.outer_end, row), ir.i64(kBlockRows)));
+  emit_lines();
+}
+
+std::vector<unsigned> BlockEmitter::axes_around() {
+  std::vector<unsigned> result;
+  for (unsigned a = 0; a < row_axis; ++a)
+    if (!kernel.nest.axes[a].reduced) result.push_back(a);
+  return result;
+}
+
+// A line: the rows along the innermost parallel axis. The range may begin and end anywhere in one.
+void BlockEmitter::emit_lines() {
+  Odometer around(kernel, axes_around());
+  outer = &around;
+  if (kernel.nest.schedule == Schedule::column) return emit_columns(around);
+  Value* width = kernel.extent(row_axis);
+  around.start(ir.b.CreateUDiv(kernel.outer_begin, width));
+  Var left = ir.var(ir.b.CreateSub(kernel.outer_end, kernel.outer_begin), "left"), first = ir.var(ir.b.CreateURem(kernel.outer_begin, width), "first");
+  ir.while_loop("line", [&] { return ir.b.CreateICmpSGT(ir.get(left), ir.i64(0)); }, [&] {
+    Value *begin = ir.get(first), *end = ir.min(width, ir.b.CreateAdd(begin, ir.get(left)));
+    emit_line(begin, end);
+    ir.set(left, ir.b.CreateSub(ir.get(left), ir.b.CreateSub(end, begin)));
+    ir.set(first, ir.i64(0));
+    around.advance();
   });
+}
+
+// The range along the lines is one of its own.
+void BlockEmitter::emit_columns(Odometer& around) {
+  around.start(kernel.outer_begin);
+  ir.loop("line", kernel.outer_begin, kernel.outer_end, 1, [&](Value*) {
+    emit_line(kernel.inner_begin, kernel.inner_end);
+    around.advance();
+  });
+}
+
+void BlockEmitter::emit_line(Value* begin, Value* end) {
+  line = begin;
+  // No row twice: a result may stand where an operand stood that nobody needs any more.
+  ir.loop("block", begin, end, kBlockRows, [&](Value* row) { emit_block(row, ir.min(ir.b.CreateSub(end, row), ir.i64(kBlockRows))); });
 }
 
 void BlockEmitter::find_axes() {
@@ -98,7 +143,8 @@ void BlockEmitter::find_uses() {
   std::vector<bool> covered(kernel.params());  // written as a whole by the stages so far: what was there is not needed
   for (const Stage& stage : kernel.nest.stages) {
     const bool elements = stage.kind == Stage::Kind::each_element;
-    auto use = [&](uint32_t p) { params[p].along |= elements && kernel.nest.params[p].inner == InnerStride::unit; };
+    const bool column = kernel.nest.schedule == Schedule::column;   // what is expected of a row's parameters is no matter of its elements
+    auto use = [&](uint32_t p) { params[p].along |= elements && (column || kernel.nest.params[p].inner == InnerStride::unit); };
     for (const LoopInput& input : stage.inputs)
       if (input.kind == LoopInput::Kind::load) use(input.number), params[input.number].read |= !covered[input.number];
     for (const LoopStore& store : stage.stores) {
@@ -127,26 +173,27 @@ void BlockEmitter::place(Param& param, unsigned number, Value* row, Value* count
   DType type = kernel.nest.params[number].dtype;
   Value *size = ir.i64(size_of(type)), *whole = ir.b.CreateICmpEQ(count, ir.i64(kBlockRows));
   param.copied = ir.b.CreateNot(ir.b.CreateAnd(whole, ir.b.CreateICmpEQ(param.stride, size)));
-  param.rows = ir.at(kernel.data(number), ir.b.CreateMul(row, param.stride));
+  Value* line_at = ir.at(kernel.data(number), outer->offset(number));
+  param.rows = ir.at(line_at, ir.b.CreateMul(row, param.stride));
+  param.pitch = ir.i64(0);
+  param.apart = param.along ? kernel.stride(number, element_axis) : size;
   if (param.read) {
-    Value* first = ir.b.CreateICmpEQ(row, kernel.outer_begin);
+    Value* first = ir.b.CreateICmpEQ(row, line);
     Value* changes = ir.b.CreateOr(first, ir.b.CreateICmpNE(param.stride, ir.i64(0)));
     ir.if_then(ir.b.CreateAnd(param.copied, changes),
                [&] { copy(param, gather_rows_symbol(size_of(type)), param.memory, param.rows, count); });
   }
   Value* row_bytes = ir.b.CreateMul(row, size);
   Value* block = ir.at(param.memory, ir.b.CreateSub(ir.i64(0), row_bytes));
-  param.base = ir.b.CreateSelect(param.copied, block, kernel.data(number));
-  param.pitch = ir.i64(0);
-  if (param.along)
-    param.pitch = ir.b.CreateSelect(param.copied, ir.b.CreateMul(size, ir.i64(kBlockRows)), kernel.stride(number, element_axis));
+  param.base = ir.b.CreateSelect(param.copied, block, line_at);
+  if (param.along) param.pitch = ir.b.CreateSelect(param.copied, ir.b.CreateMul(size, ir.i64(kBlockRows)), param.apart);
 }
 
 void BlockEmitter::copy(const Param& param, const std::string& symbol, Value* to, Value* from, Value* count) {
   llvm::Type *pointer = ir.b.getPtrTy(), *i64 = ir.b.getInt64Ty();
-  auto* type = llvm::FunctionType::get(ir.b.getVoidTy(), {pointer, pointer, i64, i64, i64}, false);
+  auto* type = llvm::FunctionType::get(ir.b.getVoidTy(), {pointer, pointer, i64, i64, i64, i64}, false);
   llvm::Module* module = ir.b.GetInsertBlock()->getModule();
-  ir.b.CreateCall(module->getOrInsertFunction(symbol, type), {to, from, param.stride, count, length_of(param)});
+  ir.b.CreateCall(module->getOrInsertFunction(symbol, type), {to, from, param.stride, count, length_of(param), param.apart});
 }
 
 // --- chunks of rows
@@ -167,6 +214,7 @@ Point BlockEmitter::point(Value* element) {
     result.params.push_back({Access::Kind::unit, base, nullptr, nullptr});
   }
   for (unsigned a = 0; a < kernel.axes(); ++a) result.axes.push_back({IndexSource::Kind::scalar, ir.i64(0)});
+  for (unsigned a : outer->axes()) result.axes[a].value = outer->index(a);
   result.axes[row_axis].kind = IndexSource::Kind::lanes;
   result.axes[element_axis].value = element;
   result.row_values = row_values;
@@ -256,7 +304,7 @@ void BlockEmitter::emit_tree(std::vector<Reducer>& reducers, std::vector<Accumul
 void emit_block(KernelEmitter& kernel) { BlockEmitter{kernel}.emit(); }
 
 bool has_block(const LoopNest& nest) {
-  if (nest.schedule != Schedule::row) return false;
+  if (nest.schedule == Schedule::map) return false;
   auto is = [](bool reduced) { return [=](const LoopAxis& axis) { return axis.reduced == reduced; }; };
   if (std::none_of(nest.axes.begin(), nest.axes.end(), is(true)) || std::none_of(nest.axes.begin(), nest.axes.end(), is(false))) return false;
   for (const Stage& stage : nest.stages)

@@ -7,7 +7,8 @@
 //
 // A small body that only reduces takes its elements in another order: those of a few accumulators, which stay in registers, from the first to
 // the last of a segment, then those of the next few. Accumulators that are G apart are taken together (G of them, 32 / G at a time), since
-// these are what the tree combines first: it is done in registers but for the last steps.
+// these are what the tree combines first: it is done in registers but for the last steps. Such a body takes wider chunks where there are
+// columns enough: memory that is walked across is reached sooner the more is taken of it at each place.
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -22,6 +23,7 @@ namespace {
 
 constexpr unsigned kSmallBelow = 12;  // nodes of a body
 constexpr unsigned kInRegistersBelow = 3;
+constexpr unsigned kWideRegisters = 8;   // of 512 bits
 constexpr unsigned kKeptBytes = 32 << 10;
 
 struct ColumnEmitter {
@@ -39,6 +41,8 @@ struct ColumnEmitter {
   std::vector<Value*> lists{};            // ... per param that is read in registers: where the elements of a segment lie
 
   unsigned chunk_lanes() const;
+  unsigned wide_lanes() const;
+  Value* emit_columns(Value* begin, unsigned chunk);
   unsigned vector_axis() const { return kernel.axes() - 1; }
   std::vector<unsigned> axes(bool reduced) const;
   void emit();
@@ -92,13 +96,29 @@ void ColumnEmitter::emit() {
   outer = &parallel;
   inside = &reduced;
   parallel.start(kernel.outer_begin);
-  Value* width = ir.b.CreateSub(kernel.inner_end, kernel.inner_begin);
-  Value* main_end = ir.b.CreateAdd(kernel.inner_begin, ir.b.CreateAnd(width, ir.i64(-int64_t{lanes})));
+  const unsigned narrow = lanes, wide = wide_lanes();
   ir.loop("outer", kernel.outer_begin, kernel.outer_end, 1, [&](Value*) {
-    ir.loop("columns", kernel.inner_begin, main_end, lanes, [&](Value* i) { emit_chunk(full_chunk(i, lanes)); });
-    ir.loop("tail", main_end, kernel.inner_end, lanes, [&](Value* i) { emit_chunk(masked_chunk(ir, i, kernel.inner_end, lanes)); });
+    Value* done = wide > narrow ? emit_columns(kernel.inner_begin, wide) : kernel.inner_begin;
+    done = emit_columns(done, narrow);
+    ir.loop("tail", done, kernel.inner_end, lanes, [&](Value* i) { emit_chunk(masked_chunk(ir, i, kernel.inner_end, lanes)); });
     parallel.advance();
   });
+}
+
+// From `begin` on, so many whole chunks as there are; where they end.
+Value* ColumnEmitter::emit_columns(Value* begin, unsigned chunk) {
+  lanes = chunk;
+  Value* width = ir.b.CreateSub(kernel.inner_end, begin);
+  Value* end = ir.b.CreateAdd(begin, ir.b.CreateAnd(width, ir.i64(-int64_t{lanes})));
+  ir.loop("columns", begin, end, lanes, [&](Value* i) { emit_chunk(full_chunk(i, lanes)); });
+  return end;
+}
+
+// Of a nest whose only walk stays in registers; else 0.
+unsigned ColumnEmitter::wide_lanes() const {
+  const auto stays = [&](const Stage& stage) { return !stage.reductions.empty() && stays_in_registers(StageBody(kernel, stage, 1)); };
+  const bool all = std::any_of(kernel.nest.stages.begin(), kernel.nest.stages.end(), stays);
+  return all && kernel.target.vector_bits >= 512 ? kWideRegisters * vector_lanes(kernel.nest, kernel.target) : 0;
 }
 
 void ColumnEmitter::emit_chunk(const Chunk& chunk) {

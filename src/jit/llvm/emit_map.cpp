@@ -11,14 +11,16 @@ namespace {
 constexpr unsigned kUnrollBelow = 24;  // nodes
 constexpr unsigned kMostLanes = 64;    // of a chunk
 
+bool any_strides(const KernelEmitter& kernel) { return kernel.variant == Variant::general || kernel.variant == Variant::strided; }
+
 unsigned unroll_of(const KernelEmitter& kernel, const StageBody& body) {
-  return kernel.variant != Variant::general && body.size() < kUnrollBelow ? 2 : 1;
+  return !any_strides(kernel) && body.size() < kUnrollBelow ? 2 : 1;
 }
 
 // Four registers for a large body: as many chains of dependent operations run side by side, which fills the machine better than one after the
 // other.
 unsigned lanes_of(const KernelEmitter& kernel, const StageBody& narrow) {
-  const bool large = kernel.variant != Variant::general && narrow.size() >= kUnrollBelow;
+  const bool large = !any_strides(kernel) && narrow.size() >= kUnrollBelow;
   return large ? std::min(4 * narrow.lanes(), kMostLanes) : narrow.lanes();
 }
 
@@ -29,8 +31,8 @@ std::vector<unsigned> all_but_last(unsigned axes) {
 }
 
 Access access_of(KernelEmitter& kernel, unsigned param, Value* base, Value* stride) {
-  if (kernel.variant == Variant::general) return {Access::Kind::strided, base, stride, nullptr};
-  bool unit = kernel.nest.params[param].inner == InnerStride::unit;
+  const bool unit = kernel.nest.params[param].inner == InnerStride::unit;
+  if (kernel.variant == Variant::general || (kernel.variant == Variant::strided && unit)) return {Access::Kind::strided, base, stride, nullptr};
   return {unit ? Access::Kind::unit : Access::Kind::zero, base, nullptr, nullptr};
 }
 
@@ -59,7 +61,7 @@ void emit_map(KernelEmitter& kernel) {
   ir.leave_if(ir.b.CreateOr(ir.b.CreateICmpSGE(kernel.outer_begin, kernel.outer_end),
                             ir.b.CreateICmpSGE(kernel.inner_begin, kernel.inner_end)), [] {});
   std::vector<Value*> strides(kernel.params());
-  if (kernel.variant == Variant::general)
+  if (any_strides(kernel))
     for (unsigned p = 0; p < kernel.params(); ++p) strides[p] = kernel.stride(p, vector);
   Odometer outer(kernel, all_but_last(kernel.axes()));
   outer.start(kernel.outer_begin);
@@ -76,6 +78,11 @@ void emit_map(KernelEmitter& kernel) {
     }
     outer.advance();
   });
+}
+
+bool has_strided(const LoopNest& nest) {
+  const auto is_same = [](const LoopParam& param) { return param.inner == InnerStride::zero; };
+  return nest.schedule == Schedule::map && std::any_of(nest.params.begin(), nest.params.end(), is_same);
 }
 
 }  // namespace escapement

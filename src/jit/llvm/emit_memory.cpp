@@ -116,6 +116,42 @@ void store_through_buffer(KernelEmitter& kernel, DType type, const Access& acces
   });
 }
 
+// Every second element: of two vectors, the last element of the first being the first of the second, so that nothing behind the chunk is read.
+Value* load_every_second(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk) {
+  Ir& ir = kernel.ir;
+  llvm::Type *element = ir.storage_type(type), *vector = ir.vector(element, chunk.lanes);
+  Value* first = ir.b.CreateGEP(element, access.base, ir.b.CreateShl(chunk.position, 1));
+  Value* low = ir.b.CreateAlignedLoad(vector, first, align_of(type));
+  Value* high = ir.b.CreateAlignedLoad(vector, ir.b.CreateGEP(element, first, ir.i64(chunk.lanes - 1)), align_of(type));
+  std::vector<int> lanes;
+  for (unsigned l = 0; l < chunk.lanes; ++l) lanes.push_back(static_cast<int>(2 * l < chunk.lanes ? 2 * l : 2 * l + 1));
+  return widen(ir, type, ir.b.CreateShuffleVector(low, high, lanes), chunk.lanes);
+}
+
+Value* has_stride(Ir& ir, const Access& access, int64_t bytes) { return ir.b.CreateICmpEQ(access.stride, ir.i64(bytes)); }
+
+// What is usual among strides is worth a branch, which always goes the same way.
+Value* load_strided(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk) {
+  Ir& ir = kernel.ir;
+  Var loaded = ir.var(ir.registers(type, chunk.lanes), "loaded");
+  const Access unit{Access::Kind::unit, access.base, nullptr, nullptr};
+  const auto otherwise = [&] { ir.set(loaded, load_scattered(kernel, type, access, chunk, {})); };
+  const auto by_two = [&] {
+    if (chunk.mask) return otherwise();
+    ir.if_else(has_stride(ir, access, 2 * size_of(type)), [&] { ir.set(loaded, load_every_second(kernel, type, access, chunk)); }, otherwise);
+  };
+  ir.if_else(has_stride(ir, access, size_of(type)), [&] { ir.set(loaded, load(kernel, type, unit, chunk)); }, by_two);
+  return ir.get(loaded);
+}
+
+void store_strided(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk, Value* stored) {
+  const Access unit{Access::Kind::unit, access.base, nullptr, nullptr};
+  kernel.ir.if_else(has_stride(kernel.ir, access, size_of(type)), [&] { store(kernel, type, unit, chunk, stored); }, [&] {
+    if (chunk.mask) store_through_buffer(kernel, type, access, chunk, stored);
+    else store_each_lane(kernel, type, access, chunk, stored);
+  });
+}
+
 Value* scalar_address(Ir& ir, DType type, const Access& access, const Chunk& chunk) {
   if (access.kind == Access::Kind::zero) return access.base;
   return ir.at(access.base, lane_offsets(ir, type, access, chunk)[0]);
@@ -144,8 +180,10 @@ Value* load(KernelEmitter& kernel, DType type, const Access& access, const Chunk
   switch (access.kind) {
     case Access::Kind::zero: return ir.splat(widen(ir, type, load_element(ir, type, access.base), 1), chunk.lanes);
     case Access::Kind::unit: return widen(ir, type, load_unit(kernel, type, access, chunk), chunk.lanes);
-    default: return load_scattered(kernel, type, access, chunk, {});
+    case Access::Kind::strided: return load_strided(kernel, type, access, chunk);
+    case Access::Kind::listed: break;
   }
+  return load_scattered(kernel, type, access, chunk, {});
 }
 
 void store(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk, Value* stored) {
@@ -158,6 +196,8 @@ void store(KernelEmitter& kernel, DType type, const Access& access, const Chunk&
     store_in_pieces(kernel, type, unit_address(ir, type, access, chunk), chunk, stored);
   } else if (unit) {
     ir.b.CreateMaskedStore(stored, unit_address(ir, type, access, chunk), align_of(type), chunk.mask);
+  } else if (access.kind == Access::Kind::strided) {
+    store_strided(kernel, type, access, chunk, stored);
   } else if (chunk.mask) {
     store_through_buffer(kernel, type, access, chunk, stored);
   } else {

@@ -37,7 +37,7 @@ struct TileEmitter {
   void emit_lines(Value* lines);
   void emit_tile(Value* begin, Value* end, Value* lines);
   void place(Param& param, unsigned number, Value* begin, Value* width, Value* lines);
-  void copy(const std::string& symbol, const Param& param, Value* to, Value* from, Value* width, Value* lines);
+  void copy(const std::string& symbol, const Param& param, DType type, Value* to, Value* from, Value* width, Value* lines);
   void emit_line(Value* line, Value* begin, Value* end);
   void put_back(const Param& param, DType type, Value* width, Value* lines);
 };
@@ -102,7 +102,7 @@ void TileEmitter::place(Param& param, unsigned number, Value* begin, Value* widt
   DType type = kernel.nest.params[number].dtype;
   if (param.read) {
     const std::string gather = gather_rows_symbol(size_of(type));
-    ir.if_then(param.transposed, [&] { copy(gather, param, param.memory, param.first, width, lines); });
+    ir.if_then(param.transposed, [&] { copy(gather, param, type, param.memory, param.first, width, lines); });
   }
   Value* block = ir.at(param.memory, ir.b.CreateMul(begin, ir.i64(-size_of(type))));
   param.base = ir.b.CreateSelect(param.transposed, block, plane);
@@ -112,14 +112,14 @@ void TileEmitter::place(Param& param, unsigned number, Value* begin, Value* widt
 void TileEmitter::put_back(const Param& param, DType type, Value* width, Value* lines) {
   if (!param.unit || !param.written) return;
   const std::string scatter = scatter_rows_symbol(size_of(type));
-  ir.if_then(param.transposed, [&] { copy(scatter, param, param.first, param.memory, width, lines); });
+  ir.if_then(param.transposed, [&] { copy(scatter, param, type, param.first, param.memory, width, lines); });
 }
 
-void TileEmitter::copy(const std::string& symbol, const Param& param, Value* to, Value* from, Value* width, Value* lines) {
+void TileEmitter::copy(const std::string& symbol, const Param& param, DType dtype, Value* to, Value* from, Value* width, Value* lines) {
   llvm::Type *pointer = ir.b.getPtrTy(), *i64 = ir.b.getInt64Ty();
-  auto* type = llvm::FunctionType::get(ir.b.getVoidTy(), {pointer, pointer, i64, i64, i64}, false);
+  auto* type = llvm::FunctionType::get(ir.b.getVoidTy(), {pointer, pointer, i64, i64, i64, i64}, false);
   llvm::Module* module = ir.b.GetInsertBlock()->getModule();
-  ir.b.CreateCall(module->getOrInsertFunction(symbol, type), {to, from, param.along, width, lines});
+  ir.b.CreateCall(module->getOrInsertFunction(symbol, type), {to, from, param.along, width, lines, ir.i64(size_of(dtype))});
 }
 
 void TileEmitter::emit_line(Value* line, Value* begin, Value* end) {

@@ -140,6 +140,18 @@ void Ir::if_then(Value* condition, Emit body) {
   b.SetInsertPoint(done);
 }
 
+void Ir::if_else(Value* condition, Emit then, Emit otherwise) {
+  llvm::BasicBlock *yes = block("then"), *no = block("else"), *done = block("done");
+  b.CreateCondBr(condition, yes, no);
+  b.SetInsertPoint(yes);
+  then();
+  b.CreateBr(done);
+  b.SetInsertPoint(no);
+  otherwise();
+  b.CreateBr(done);
+  b.SetInsertPoint(done);
+}
+
 void Ir::leave_if(Value* condition, Emit before) {
   llvm::BasicBlock *then = block("leave"), *done = block("done");
   b.CreateCondBr(condition, then, done);

@@ -57,6 +57,7 @@ class Ir {
   void loop(const char* name, Value* begin, Value* end, int64_t step, EmitWith body);  // for (i = begin; i < end; i += step)
   void while_loop(const char* name, llvm::function_ref<Value*()> condition, Emit body);
   void if_then(Value* condition, Emit body);
+  void if_else(Value* condition, Emit then, Emit otherwise);
   void leave_if(Value* condition, Emit before);  // if (condition) { before; return; }
 
  private:

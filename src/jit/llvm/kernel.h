@@ -134,6 +134,7 @@ class StageBody {
   void keep(Reg reg, const Access& place, Value* last = nullptr);
   void take(Reg reg, const Access& place);
   bool takes() const { return taken_.has_value(); }
+  bool only_reduces() const { return stage_.stores.empty() && !kept_ && gathers().empty(); }   // its results are all that is seen of it
   void enter(const Point& point);    // emits what all lanes share. Only where at least one element follows: it reads memory
   void begin(const Chunk& chunk);    // emits the nodes for this chunk
   Value* value(Reg reg);             // of the chunk begun last

@@ -167,6 +167,11 @@ Value* Reducer::result(TotalVar total, unsigned lanes) {
   return ir_.b.CreateSelect(ir_.b.CreateFCmpOLT(magnitude, infinity), ir_.b.CreateFAdd(sum.value, ir_.get(total.error)), sum.value);
 }
 
+Value* Reducer::is_settled(TotalVar total) {
+  Value* found = ir_.get(total.sum.value);
+  return reduction_.op == Op::any ? found : ir_.b.CreateNot(found);
+}
+
 // --- storage of accumulators
 
 AccumulatorArray::AccumulatorArray(KernelEmitter& kernel, Reducer& reducer, unsigned elements)

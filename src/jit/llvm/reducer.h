@@ -43,6 +43,8 @@ class Reducer {
   void begin(TotalVar total, Partial segment);   // after a reset: the same as add, as a sum is never -0
   void add(TotalVar total, Partial segment, unsigned lanes);
   Value* result(TotalVar total, unsigned lanes);
+  bool may_settle() const { return reduction_.op == Op::any || reduction_.op == Op::all; }
+  Value* is_settled(TotalVar total);   // i1, of one lane: what is left to add changes nothing
 
  private:
   Partial combine_with_index(Partial a, Partial b);

@@ -2,6 +2,8 @@
 // for the tail; a large one once each, with the accumulators in memory, where their latency hides behind the body.
 #include "jit/llvm/row_reduction.h"
 
+#include <algorithm>
+
 namespace escapement {
 
 RowReduction::RowReduction(KernelEmitter& kernel, StageBody& body, bool contiguous)
@@ -31,7 +33,7 @@ void RowReduction::write_results(std::vector<Value*>& row_values) {
 }
 
 void RowReduction::add_all(Value* length, llvm::function_ref<void(const Chunk&)> prepare) {
-  ir_.loop("segment", ir_.i64(0), length, kReduceSegment, [&](Value* begin) {
+  each_segment(length, [&](Value* begin) {
     Value* end = ir_.min(ir_.b.CreateAdd(begin, ir_.i64(kReduceSegment)), length);
     std::vector<Partial> parts = segment(begin, end, prepare);
     // The first segment is the total so far, with no error: that saves short rows a long chain of additions.
@@ -42,6 +44,27 @@ void RowReduction::add_all(Value* length, llvm::function_ref<void(const Chunk&)>
     ir_.if_then(ir_.b.CreateNot(first), [&] {
       for (size_t r = 0; r < parts.size(); ++r) add(r, parts[r]);
     });
+  });
+}
+
+// Whether the end of a row may be of no importance: all of its elements are true until one is not.
+bool RowReduction::may_settle() const {
+  return body_.only_reduces() && std::all_of(reducers_.begin(), reducers_.end(), [](const Reducer& r) { return r.may_settle(); });
+}
+
+Value* RowReduction::is_settled() {
+  Value* all = ir_.b.getTrue();
+  for (size_t r = 0; r < reducers_.size(); ++r) all = ir_.b.CreateAnd(all, reducers_[r].is_settled(totals_[r]));
+  return all;
+}
+
+void RowReduction::each_segment(Value* length, llvm::function_ref<void(Value*)> add_segment) {
+  if (!may_settle()) return ir_.loop("segment", ir_.i64(0), length, kReduceSegment, add_segment);
+  Var begin = ir_.var(ir_.i64(0), "begin");
+  const auto goes_on = [&] { return ir_.b.CreateAnd(ir_.b.CreateICmpSLT(ir_.get(begin), length), ir_.b.CreateNot(is_settled())); };
+  ir_.while_loop("segment", goes_on, [&] {
+    add_segment(ir_.get(begin));
+    ir_.set(begin, ir_.b.CreateAdd(ir_.get(begin), ir_.i64(kReduceSegment)));
   });
 }
 

@@ -22,6 +22,9 @@ class RowReduction {
   std::vector<Reducer>& reducers() { return reducers_; }
 
  private:
+  bool may_settle() const;
+  Value* is_settled();
+  void each_segment(Value* length, llvm::function_ref<void(Value*)> add_segment);
   void accumulate(Value* from, Value* to, Value* segment_begin, bool masked, llvm::function_ref<void(const Chunk&)> prepare);
   void main_in_registers(Value* begin, Value* end);
   void tail_in_registers(Value* from, Value* to, Value* segment_begin, unsigned vector);

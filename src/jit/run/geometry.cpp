@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "jit/run/launch.h"
+#include "jit/run/row_block.h"
 
 namespace escapement {
 namespace {
@@ -99,7 +100,7 @@ namespace {
 // What the general variant of a map pays for a point with `axis` as the vector axis, in strided loads: starting a vector loop, shared by the points of
 // one, and an access for each operand, which is dearer the more memory lies between two, and where it is written.
 double cost_along(const LoopNest& nest, const Geometry& geometry, size_t axis) {
-  constexpr double kStart = 16, kExpected = 0.25, kLine = 64;
+  constexpr double kStart = 40, kExpected = 0.25, kLine = 64;
   double cost = kStart / static_cast<double>(geometry.extents[axis]);
   for (size_t p = 0; p < nest.params.size(); ++p) {
     const int64_t stride = std::abs(geometry.strides[p * (nest.axes.size() + 1) + axis]);
@@ -175,13 +176,65 @@ bool is_fast(const LoopNest& nest, const Geometry& geometry) {
   return true;
 }
 
+namespace {
+
+// Of nests that reduce: the parallel axes outside the reduced ones.
+size_t row_axes(const LoopNest& nest) {
+  const auto reduced = std::find_if(nest.axes.begin(), nest.axes.end(), [](const LoopAxis& axis) { return axis.reduced; });
+  return static_cast<size_t>(reduced - nest.axes.begin());
+}
+
+size_t element_axis(const LoopNest& nest) { return nest.axes.size() - (nest.schedule == Schedule::column ? 2 : 1); }
+
+// What the block variant pays for an element with `axis` as that of the rows: nothing but the access where neighbours are adjacent, a copy where the elements of a
+// row are, a slow one elsewhere; and all of that for the places of a block that stay empty.
+double cost_of_rows(const LoopNest& nest, const Geometry& geometry, size_t axis) {
+  const size_t columns = nest.axes.size() + 1, last = element_axis(nest);
+  double cost = 1;
+  for (size_t p = 0; p < nest.params.size(); ++p) {
+    const int64_t size = size_of(nest.params[p].dtype), *strides = &geometry.strides[p * columns];
+    cost += strides[axis] == size ? 1 : strides[last] == size || strides[last] == 0 ? 2 : 4;
+  }
+  const int64_t extent = geometry.extents[axis], places = (extent + kBlockRows - 1) / kBlockRows * kBlockRows;
+  return cost * static_cast<double>(places) / static_cast<double>(extent);
+}
+
+}  // namespace
+
+size_t row_axis(const LoopNest& nest) { return nest.schedule == Schedule::column ? nest.axes.size() - 1 : row_axes(nest) - 1; }
+
 bool is_block(const LoopNest& nest, const Geometry& geometry) {
-  size_t rows = nest.axes.size();
-  while (rows > 0 && nest.axes[rows - 1].reduced) --rows;
-  for (size_t axis = 0; axis + 1 < rows; ++axis) {
+  const size_t rows = row_axes(nest), columns = nest.axes.size() + 1, last = element_axis(nest);
+  if (nest.schedule == Schedule::map || rows == nest.axes.size() || (rows == 0 && nest.schedule == Schedule::row)) return false;
+  for (size_t axis = rows; axis < last; ++axis) {
     if (geometry.extents[axis] != 1) return false;
   }
-  return rows > 0;
+  if (nest.schedule == Schedule::column) return true;
+  for (size_t p = 0; p < nest.params.size(); ++p) {
+    if (nest.params[p].inner == InnerStride::zero && geometry.strides[p * columns + last] != 0) return false;
+  }
+  return true;
+}
+
+void choose_row_axis(const LoopNest& nest, Geometry& geometry) {
+  if (std::any_of(nest.axes.begin(), nest.axes.end(), [](const LoopAxis& axis) { return axis.indexed; })) return;
+  if (std::any_of(geometry.extents.begin(), geometry.extents.end(), [](int64_t extent) { return extent == 0; })) return;
+  const size_t rows = row_axis(nest);
+  size_t best = rows;
+  for (size_t axis = rows; axis-- > 0;) {
+    if (!nest.axes[axis].reduced && cost_of_rows(nest, geometry, axis) < cost_of_rows(nest, geometry, best)) best = axis;
+  }
+  if (best != rows) Axes(nest, geometry).swap(best, rows);
+}
+
+bool is_strided(const LoopNest& nest, const Geometry& geometry) {
+  bool some = false;
+  for (size_t p = 0; p < nest.params.size() && nest.schedule == Schedule::map; ++p) {
+    if (nest.params[p].inner == InnerStride::unit) continue;
+    if (geometry.strides[p * (nest.axes.size() + 1) + nest.axes.size() - 1] != 0) return false;
+    some = true;
+  }
+  return some;
 }
 
 bool is_tile(const LoopNest& nest, const Geometry& geometry) {

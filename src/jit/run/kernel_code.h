@@ -13,10 +13,11 @@ enum class Variant : uint8_t {
   general,  // any strides
   partial,  // row with one reducing stage first: segments [inner_begin, inner_end) of rows [outer_begin, outer_end) to args.scratch
   finish,   // row: combines the partial results of rows [outer_begin, outer_end) (inner_end = number of segments), runs later stages
-  block,    // row with its one reduced axis of 1 to kBlockLength elements and one parallel axis: the vector runs across the rows
+  block,    // row, column: with its one reduced axis of 1 to kBlockLength elements: the vector runs across the rows
+  strided,  // map: any strides, but for parameters that are the same all along the vector axis: they are
   tile,     // map: as fast, but some parameters' elements are adjacent along the last axis but one instead of the last
 };
-inline constexpr size_t kVariants = 6;
+inline constexpr size_t kVariants = 7;
 
 // Extents and byte strides of a launch.
 struct Geometry {

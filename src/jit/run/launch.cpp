@@ -18,6 +18,7 @@ constexpr int64_t kChunksPerThread = 4;    // so that a thread that is slow or l
 constexpr int64_t kInnerGrain = 1024;      // elements: chunks of the vector axis stay whole vectors and cache lines
 
 constexpr int64_t kBlockWorthRows = 256;         // fewer are done before the variant is compiled
+constexpr int64_t kBlockWorthLine = 12;          // rows in a line: blocks of fewer are mostly empty
 constexpr int64_t kBlockLightLength = 32;        // elements: longer rows fill the vector, if little is done with each ...
 constexpr int64_t kBlockLightCost = 40;          // ... element
 constexpr int64_t kTileWorthElements = 16384;    // fewer are done before the variant is compiled
@@ -92,11 +93,18 @@ int64_t step_for(int64_t count, int64_t wanted, int64_t grain) {
 
 int64_t chunks_of(int64_t count, int64_t step) { return (count + step - 1) / step; }
 
-// Many short rows: the vector runs across them.
-void plan_block(const LaunchRecipe& recipe, int64_t row_length, Launch& launch) {
-  const int64_t longest = recipe.cost_per_element < kBlockLightCost ? kBlockLightLength : kBlockLength;
-  if (launch.variant != Variant::fast || launch.outer < kBlockWorthRows || row_length < 1 || row_length > longest) return;
-  if (!recipe.may_block || !recipe.code->has(Variant::block) || !is_block(recipe.code->nest(), launch.geometry)) return;
+// Many short rows: the vector runs across them. Rows that are not fast would have to be copied otherwise. Copies lie in the order of the axes.
+void plan_block(const LaunchRecipe& recipe, Launch& launch) {
+  const LoopNest& nest = recipe.code->nest();
+  const Extent points = count_points(nest, launch.geometry);
+  const int64_t longest = recipe.cost_per_element < kBlockLightCost && launch.variant == Variant::fast ? kBlockLightLength : kBlockLength;
+  if (nest.schedule == Schedule::column && launch.variant == Variant::fast) return;
+  if (points.parallel * points.vector < kBlockWorthRows || points.reduced < 1 || points.reduced > longest) return;
+  if (!recipe.may_block || !recipe.code->has(Variant::block) || !is_block(nest, launch.geometry)) return;
+  Geometry chosen = launch.geometry;
+  if (!launch.staging) choose_row_axis(nest, chosen);
+  if (chosen.extents[row_axis(nest)] < kBlockWorthLine) return;
+  launch.geometry = std::move(chosen);
   launch.variant = Variant::block;
 }
 
@@ -107,7 +115,8 @@ bool is_worth_tiles(const LoopNest& nest, const Geometry& geometry) {
 
 // Transposed operands of a map: in tiles, not element by element.
 void plan_tile(const LaunchRecipe& recipe, Launch& launch) {
-  if (launch.variant != Variant::general || launch.outer * launch.inner < kTileWorthElements || !recipe.may_block || !recipe.code->has(Variant::tile)) return;
+  if (recipe.code->nest().schedule != Schedule::map || launch.variant == Variant::fast || launch.outer * launch.inner < kTileWorthElements) return;
+  if (!recipe.may_block || !recipe.code->has(Variant::tile)) return;
   if (is_worth_tiles(recipe.code->nest(), launch.geometry)) launch.variant = Variant::tile;
 }
 
@@ -157,6 +166,7 @@ void arrange(const LoopNest& nest, Geometry& geometry, Variant& variant) {
   } else {
     variant = Variant::general;
     if (!is_worth_tiles(nest, geometry)) choose_vector_axis(nest, geometry);
+    if (is_strided(nest, geometry)) variant = Variant::strided;
   }
 }
 
@@ -280,6 +290,7 @@ void prepare(const LaunchRecipe& recipe, std::span<const int64_t> table, int thr
   }
   arrange(nest, launch.geometry, launch.variant);
   launch.staging = Staging();
+  plan_block(recipe, launch);
   if (launch.variant == Variant::general) stage(recipe, table, launch);
   const Extent points = count_points(nest, launch.geometry);
   launch.outer = points.parallel;
@@ -290,7 +301,7 @@ void prepare(const LaunchRecipe& recipe, std::span<const int64_t> table, int thr
   const int64_t elements = points.parallel * points.reduced * points.vector;  // checked where the sizes were multiplied
   int64_t cost = 0;
   if (__builtin_mul_overflow(elements, recipe.cost_per_element, &cost)) cost = INT64_MAX;
-  if (launch.staging.pieces != Staging::Pieces::segments) plan_block(recipe, points.reduced, launch);
+  if (launch.staging && launch.staging.pieces != Staging::Pieces::segments) plan_block(recipe, launch);
   plan_tile(recipe, launch);
   cut(nest, cost, threads, launch);
   if (launch.threads > 1 || launch.staging.pieces == Staging::Pieces::segments) plan_split(recipe, points.reduced, launch);

@@ -55,8 +55,14 @@ void choose_vector_axis(const LoopNest& nest, Geometry& geometry);
 // extent 1. Axes of extent 1 get the strides that the fast variant expects.
 void merge_axes(const LoopNest& nest, Geometry& geometry);
 bool is_fast(const LoopNest& nest, const Geometry& geometry);
-// Of a fast row nest: whether the innermost parallel axis holds all rows.
+// Of a nest that reduces: whether there are rows (columns), their elements one axis, which no parameter that is the same all along a row steps along.
 bool is_block(const LoopNest& nest, const Geometry& geometry);
+// The axis that the vector runs along in the block variant.
+size_t row_axis(const LoopNest& nest);
+// The parallel axis along which a block of rows is reached soonest becomes that; nothing if an index is read.
+void choose_row_axis(const LoopNest& nest, Geometry& geometry);
+// Of a map that is not fast: whether there are parameters that are the same all along the vector axis, and they are.
+bool is_strided(const LoopNest& nest, const Geometry& geometry);
 // Of a map that is not fast: whether every parameter is as expected along the last axis, or adjacent along the one before
 // it.
 bool is_tile(const LoopNest& nest, const Geometry& geometry);

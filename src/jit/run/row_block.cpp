@@ -24,11 +24,33 @@ int64_t each_square(int64_t count, int64_t length, F f) {
   return covered;
 }
 
+// Elements anywhere: one of all rows, then the next.
 template <class T>
-void gather(void* block, const void* first, int64_t stride, int64_t count, int64_t length) {
+void gather_apart(char* to, const char* from, int64_t stride, int64_t count, int64_t length, int64_t apart) {
+  constexpr int64_t size = sizeof(T), pitch = kRows * size;
+  for (int64_t j = 0; j < length; ++j, to += pitch, from += apart) {
+    int64_t r = stride == size ? count : 0;
+    if (r > 0) std::memcpy(to, from, static_cast<size_t>(count * size));
+    for (; r < count; ++r) std::memcpy(to + r * size, from + r * stride, sizeof(T));
+    for (; r < kRows; ++r) std::memcpy(to + r * size, from + (count - 1) * stride, sizeof(T));
+  }
+}
+
+template <class T>
+void scatter_apart(char* to, const char* from, int64_t stride, int64_t count, int64_t length, int64_t apart) {
+  constexpr int64_t size = sizeof(T), pitch = kRows * size;
+  for (int64_t j = 0; j < length; ++j, to += apart, from += pitch) {
+    if (stride == size) std::memcpy(to, from, static_cast<size_t>(count * size));
+    else for (int64_t r = 0; r < count; ++r) std::memcpy(to + r * stride, from + r * size, sizeof(T));
+  }
+}
+
+template <class T>
+void gather(void* block, const void* first, int64_t stride, int64_t count, int64_t length, int64_t apart) {
   constexpr int64_t size = sizeof(T), pitch = kRows * size;
   char* const to = static_cast<char*>(block);
   const char* const from = static_cast<const char*>(first);
+  if (apart != size) return gather_apart<T>(to, from, stride, count, length, apart);
   const int64_t in_squares = each_square<T>(count, length, [&](int64_t r, int64_t j) {
     Square<T>::transpose(to + j * pitch + r * size, pitch, from + r * stride + j * size, stride);
   });
@@ -45,10 +67,11 @@ void gather(void* block, const void* first, int64_t stride, int64_t count, int64
 }
 
 template <class T>
-void scatter(void* first, const void* block, int64_t stride, int64_t count, int64_t length) {
+void scatter(void* first, const void* block, int64_t stride, int64_t count, int64_t length, int64_t apart) {
   constexpr int64_t size = sizeof(T), pitch = kRows * size;
   char* const to = static_cast<char*>(first);
   const char* const from = static_cast<const char*>(block);
+  if (apart != size) return scatter_apart<T>(to, from, stride, count, length, apart);
   const int64_t in_squares = each_square<T>(count, length, [&](int64_t r, int64_t j) {
     Square<T>::transpose(to + r * stride + j * size, stride, from + j * pitch + r * size, pitch);
   });

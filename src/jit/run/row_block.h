@@ -14,9 +14,9 @@ inline constexpr int64_t kBlockRows = 32;    // a multiple of every number of ve
 inline constexpr int64_t kTileLines = 32;    // elements of such a "row" in a tile
 inline constexpr int64_t kBlockLength = 48;  // elements of the longest row; no more than one segment of the canonical order
 
-// rows: address of the first of `count` (1 to kBlockRows) rows of `length` adjacent elements, `stride` bytes apart.
-using GatherRows = void (*)(void* block, const void* rows, int64_t stride, int64_t count, int64_t length);  // rows past count: the last
-using ScatterRows = void (*)(void* rows, const void* block, int64_t stride, int64_t count, int64_t length);  // rows past count: dropped
+// rows: address of the first of `count` (1 to kBlockRows) rows, `stride` bytes apart, of `length` elements, `pitch` bytes apart.
+using GatherRows = void (*)(void* block, const void* rows, int64_t stride, int64_t count, int64_t length, int64_t pitch);   // rows past count: the last
+using ScatterRows = void (*)(void* rows, const void* block, int64_t stride, int64_t count, int64_t length, int64_t pitch);  // rows past count: dropped
 
 // element: 1, 2, 4 or 8 bytes.
 GatherRows gather_rows(int64_t element);

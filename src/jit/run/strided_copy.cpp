@@ -64,6 +64,22 @@ inline void copy_run(std::byte* to, const std::byte* from, int64_t bytes) {
   for (; at < bytes; ++at) to[at] = from[at];
 }
 
+// Every second element. Nothing behind the last one is read.
+template <class T>
+void copy_every_second(std::byte* to, const std::byte* from, int64_t count) {
+  constexpr int64_t N = static_cast<int64_t>(Square<T>::N), size = sizeof(T);
+  using Vector = typename Square<T>::Vector;
+  int64_t i = 0;
+  for (; i + N < count; i += N) {
+    Vector low, high;
+    std::memcpy(&low, from + 2 * i * size, 16);
+    std::memcpy(&high, from + 2 * i * size + 16, 16);
+    [&]<size_t... I>(std::index_sequence<I...>) { low = __builtin_shufflevector(low, high, (2 * I)...); }(typename Square<T>::Indices());
+    std::memcpy(to + i * size, &low, 16);
+  }
+  for (; i < count; ++i) std::memcpy(to + i * size, from + 2 * i * size, sizeof(T));
+}
+
 template <class T>
 void copy_one_by_one(std::byte* to, const std::byte* from, CopyAxis axis) {
   if (axis.from == 0 && axis.to == static_cast<int64_t>(sizeof(T))) {
@@ -72,6 +88,8 @@ void copy_one_by_one(std::byte* to, const std::byte* from, CopyAxis axis) {
     std::fill_n(reinterpret_cast<T*>(to), axis.extent, value);
     return;
   }
+  constexpr int64_t size = sizeof(T);
+  if (axis.to == size && axis.from == 2 * size) return copy_every_second<T>(to, from, axis.extent);
   for (int64_t i = 0; i < axis.extent; ++i) std::memcpy(to + i * axis.to, from + i * axis.from, sizeof(T));
 }
 

@@ -264,16 +264,24 @@ class NestCheck {
     if (!arrange(arranged)) {
       check(Variant::general, arranged, code(Variant::general), "general, merged");
       if (has_tile(nest) && is_tile(nest, arranged)) check(Variant::tile, arranged, code(Variant::tile), "tile");
+      if (is_strided(nest, arranged)) check(Variant::strided, arranged, code(Variant::strided), "strided");
+      if (takes_blocks(arranged)) check(Variant::block, arranged, code(Variant::block), "block");
       check_staged(layout, contents, expected, side);
       return;
     }
     check(Variant::fast, arranged, code(Variant::fast), "fast");
     check_device(arranged, true, layout, contents, expected, side);
-    const Ranges r = ranges(arranged);
-    const bool is_short = r.reduced >= 1 && r.reduced <= kBlockLength;
-    if (has_block(nest) && is_short && is_block(nest, arranged)) check(Variant::block, arranged, code(Variant::block), "block");
+    if (Geometry across = arranged; takes_blocks(across)) check(Variant::block, across, code(Variant::block), "block");
     if (can_split(nest)) check_split(arranged, layout, contents, expected, side);
     if (sized_) check(Variant::fast, arranged, sized_code(arranged), "fast, sizes known");
+  }
+
+  // Any parallel axis may be that of the rows.
+  bool takes_blocks(Geometry& geometry) {
+    const int64_t length = ranges(geometry).reduced;
+    if (!has_block(nest) || length < 1 || length > kBlockLength || !is_block(nest, geometry)) return false;
+    if (random_.one_in(2)) choose_row_axis(nest, geometry);
+    return true;
   }
 
   // As the run time does; whether the fast variant then applies.
@@ -297,10 +305,10 @@ class NestCheck {
     return sized_modules_.back()->function(0);
   }
 
-  // Cut anywhere: blocks and tiles only at their own edges.
+  // Cut anywhere: tiles only at their own edges.
   void run_in_pieces(KernelFunction function, const KernelArgs& args, const Ranges& r, Variant variant) {
     if (r.outer == 0 || r.inner == 0) return;
-    const int64_t grain = variant == Variant::block ? kBlockRows : variant == Variant::tile ? kTileLines : 1;
+    const int64_t grain = variant == Variant::tile ? kTileLines : 1;
     const auto cut = [&](int64_t whole, int64_t grain_of) {
       std::vector<int64_t> edges{0};
       if (random_.one_in(2) && whole > grain_of) edges.push_back(random_.between(1, (whole - 1) / grain_of) * grain_of);
