@@ -81,7 +81,7 @@ constexpr std::string_view kWhole[] = {
     "feature_alpha_dropout", "embedding_bag", "bincount", "histogramdd", "quantile", "nanquantile", "nonzero_numpy", "unfold_dim",
     "pixel_shuffle", "im2col", "trapezoid", "pdist", "nll_loss_nd", "cross_entropy_loss", "repeat", "tile", "hstack", "rms_norm",
     "group_norm", "argsort", "combinations", "tensordot", "kron", "inner", "chain_matmul", "linalg_multi_dot", "fft_fftshift",
-    "_fused_rms_norm", "isclose", "block_diag", "cartesian_prod", "corrcoef", "cov", "nanmean", "bilinear",
+    "_fused_rms_norm", "block_diag", "cartesian_prod", "corrcoef", "cov", "nanmean", "bilinear",
     "scaled_dot_product_attention", "diag", "diagflat", "take_along_dim", "vander", "nuclear_norm", "fill_diagonal",
 };
 
