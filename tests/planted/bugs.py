@@ -286,7 +286,7 @@ BUGS = [
     Bug("plain_values_unwatched", "python", "python/escapement/tracer/watch.py", "flags + self.plain.values())", "flags)",
         "a number that a program reads from elsewhere is another one, and a version of the old one serves", ("call_mode/test_read_elsewhere.py",)),
     Bug("attributes_of_tensors_lost", "python", "python/escapement/tracer/jit_entry.py",
-        "if core().recording() and any(map(attributes, (*leaves, *flat.leaves))):", "if False:",
+        "if core().recording() and any(map(is_marked, (*leaves, *flat.leaves))):", "if False:",
         "a program that puts attributes on tensors is compiled, and they are missing", ("call_mode/test_kept_elsewhere.py",)),
     Bug("kept_tensors_unnoticed", "torch", "src/torch/region/region.cpp",
         "const auto is_held = [&] { return recorder.tape().use_count() > 1; };", "const auto is_held = [] { return false; };",

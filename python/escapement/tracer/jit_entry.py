@@ -21,7 +21,7 @@ from ..errors import EscapementError
 from ..locks import fork_safe_lock
 from ..recording import symbols
 from ..recording.locator import FrameLocator
-from .results import Builder, Ended, Results, attributes, changed, snapshot, store
+from .results import Builder, Ended, Results, changed, is_marked, snapshot, store
 from .tree import KEY, Copies, Reader, Unsupported, generators_in, leaf_names, unflatten
 from .watch import host_state, same_state
 
@@ -171,7 +171,7 @@ class Entry:
             contents = tuple((number, flat.content(made[number])) for number in changed(made, before))
         except Unsupported as error:
             raise Bypass(box[0]) from error
-        if core().recording() and any(map(attributes, (*leaves, *flat.leaves))):
+        if core().recording() and any(map(is_marked, (*leaves, *flat.leaves))):
             raise Marked(box[0])
         if flat.held_elsewhere(box) and not (core().recording() and gc.collect() and not flat.held_elsewhere(box)):
             raise Bypass(box[0])

@@ -174,6 +174,11 @@ def attributes(value):
     return value.__dict__ if isinstance(value, torch.Tensor) else {}
 
 
+def is_marked(value):
+    """With more than hints for Dynamo (`mark_static_address` of caches), which nobody else reads."""
+    return any(not name.startswith("_dynamo_") for name in attributes(value))
+
+
 def real(value):
     if not isinstance(value, torch.Tensor):
         return value_of(value.node)

@@ -53,8 +53,9 @@ HOST_ONLY = ("text", "kind", "results", "truth")
 
 def left(mode, position, sequence):
     """The reasons for which a call that came before may run eagerly; `recorded`: it is recorded when it comes the second time."""
-    if mode == "call":   # numbers of numpy are no arguments of ours, those beyond 64 bits no numbers
-        return {"numpy": {"unsupported_argument"}, "large": {"recorder_refused", "recorded", "unsupported_argument"}}.get(sequence, set())
+    if mode == "call":   # numbers of numpy are no arguments of call mode, which goes on in replay mode; those beyond 64 bits are no numbers
+        unsupported = {"unsupported_argument", "ran_at_once unsupported_argument"} if position in AT_ONCE else {"unsupported_argument"}
+        return {"numpy": unsupported, "large": {"recorder_refused", "recorded", *unsupported}}.get(sequence, set())
     found = {"ran_at_once"} if position in AT_ONCE or sequence in ("complex", "large") else set()
     if position in FIXED:
         found |= {"recorded", "ran_at_once too_many_branches"}
