@@ -32,7 +32,8 @@ ACTIVATIONS = """relu relu6 elu selu celu gelu silu mish softplus softsign tanhs
 glu""".split()
 BINARY = """add sub mul div atan2 fmod remainder maximum minimum fmax fmin hypot logaddexp logaddexp2 copysign nextafter xlogy eq ne lt le gt ge logical_and
 logical_or logical_xor floor_divide true_divide pow""".split()
-INTEGER = "x & y|x | y|x ^ y|~x|x << 2|x >> 1|x // 3|x % 7|x // (y.abs() + 1)|x.gcd(y)|x.float()|x.bool()|x.abs()|x * y|x + y|x.pow(2)|x.sum()|x.cumsum(0)|x.bitwise_and(3)"
+INTEGER = """x & y; x | y; x ^ y; ~x; x << 2; x >> 1; x // 3; x % 7; x // (y.abs() + 1); x.gcd(y); x.float(); x.bool(); x.abs(); x * y; x + y; x.pow(2); x.sum(); x.cumsum(0);
+x.bitwise_and(3)"""
 FLOATS = """
 x + r; x * c; x + 1.5; 2 - x; x / 3; x ** 2; x ** 3; x ** 0.5; x ** -1; 2 ** x; x.clamp(-1, 1); x.clamp(min=0); torch.clamp(x, y, y + 1); x.lerp(y, 0.3);
 torch.where(b, x, y); torch.where(b, x, 0.0); x.masked_fill(b, 0); torch.addcmul(x, x, y); torch.addcdiv(x, x, y.abs() + 1); F.gelu(x, approximate="tanh");
@@ -92,7 +93,7 @@ def split(text):
 def programs(dtype):
     """Expressions and statements, by what they are over."""
     if not dtype.is_floating_point:
-        return INTEGER.split("|")
+        return split(INTEGER)
     unary = [f"x.{name}()" for name in UNARY] + [f"torch.special.{name}(x)" for name in SPECIAL] + [f"F.{name}(x)" for name in ACTIVATIONS]
     return unary + [f"torch.{name}(x, y)" for name in BINARY] + split(FLOATS) + split(SQUARE) + split(IMAGE) + split(ATTENTION)
 

@@ -36,6 +36,7 @@ struct Operand {
   int64_t gather_stride = 0;      // elements
   int64_t gather_extent = 0;      // 0: not gathered; -1: gathered, and there is no memory
   Values values = Values::tame;
+  int over = -1;                  // an operand before this one, in whose memory it lies; -1: in its own
 };
 
 struct Launch {

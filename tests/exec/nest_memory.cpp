@@ -89,7 +89,8 @@ Memory make_memory(const LoopNest& nest, const Launch& launch, GuardedBuffer::Gu
     const Operand& operand = launch.operands[p];
     memory.buffers.emplace_back(bytes_of(launch, operand, type), guard);
     fill(memory.buffers.back(), type, operand, random);
-    memory.data.push_back(memory.buffers.back().data());
+    memory.buffer_of.push_back(operand.over < 0 ? p : static_cast<size_t>(operand.over));
+    memory.data.push_back(memory.buffers[memory.buffer_of[p]].data());
     for (int64_t stride : operand.strides) memory.strides.push_back(stride * size_of(type));
     memory.strides.push_back(operand.gather_stride * size_of(type));
   }

@@ -10,6 +10,7 @@ namespace escapement::testing {
 
 struct Memory {
   std::vector<GuardedBuffer> buffers;   // per param
+  std::vector<size_t> buffer_of;        // per param: whose buffer holds it
   std::vector<void*> data;
   std::vector<int64_t> strides;         // as KernelArgs has them
   int64_t failure = 0;

@@ -280,6 +280,20 @@ TEST(CodegenBlock, InPlace) {
   }
 }
 
+// A result in the memory of an operand that nobody needs any more: no row may be done twice.
+TEST(CodegenBlock, ResultOverItsOperand) {
+  for (Schedule schedule : {Schedule::row, Schedule::column}) {
+    LoopNest nest = layer_norm(DType::f32, schedule);
+    for (int64_t rows : {1, 31, 32, 33, 57, 75})
+      for (int64_t n : {1, 3, 8, 19, 48}) {
+        const bool row = schedule == Schedule::row;
+        Launch launch = layer_norm_launch(nest, row ? std::vector<int64_t>{rows, n} : std::vector<int64_t>{3, n, rows}, n);
+        launch.operands[3].over = 0;
+        expect_equal(nest, Variant::block, launch, {row && rows > 40 ? 2 : 1, 1});
+      }
+  }
+}
+
 TEST(CodegenRow, ReducedIndexIsAnInput) {
   LoopNest nest = reduction(Schedule::row, Op::sum, DType::i64, {false, true, true});
   nest.axes = {{false, true}, {true, true}, {true, true}};
@@ -380,6 +394,37 @@ TEST(CodegenColumn, CanonicalOrderOnEverySize) {
   }
   LoopNest nest = reduction(Schedule::column, Op::sum, DType::bf16, {true, false});
   for (int64_t width : kSizes) expect_equal(nest, Variant::fast, launch_of(nest, {3, width}, Values::tame));
+}
+
+// Few elements are done in registers, in chunks of every width.
+TEST(CodegenColumn, FewElements) {
+  for (DType type : {DType::f32, DType::bf16, DType::f64, DType::i64, DType::u8, DType::b8})
+    for (Op op : kReductions) {
+      if (!reduces(op, compute_type(type))) continue;
+      LoopNest nest = reduction(Schedule::column, op, type, {true, true, false});
+      for (int64_t width : {1, 19, 300})
+        for (int64_t n = 0; n <= 9; ++n) expect_equal(nest, Variant::fast, launch_of(nest, {1, n, width}, n % 2 ? Values::wild : Values::tame), {1, 2});
+      for (int64_t n : {1, 2, 3, 11}) expect_equal(nest, Variant::fast, launch_of(nest, {2, n, 300}, Values::wild));
+    }
+}
+
+// Fewer columns than lanes, row behind row: walked as one line. With one row more apart they are not.
+TEST(CodegenColumn, Lines) {
+  for (DType type : {DType::f32, DType::bf16, DType::f64, DType::i64, DType::u8, DType::b8})
+    for (Op op : kReductions) {
+      if (!reduces(op, compute_type(type))) continue;
+      LoopNest nest = reduction(Schedule::column, op, type, {false, true, true, false});
+      for (int64_t width : {1, 3, 10, 19, 31, 32})
+        for (int64_t n : {5, 32, 33, 100, 1025}) {
+          if (n > 1000 && width > 3) continue;
+          Launch launch = launch_of(nest, {n < 1000 ? 2 : 1, 1, n, width}, n % 2 ? Values::wild : Values::tame);
+          expect_equal(nest, Variant::fast, launch);
+          if (width != 10) continue;
+          expect_equal(nest, Variant::fast, launch, {1, 2});
+          launch.operands[0].strides = {n * (width + 1), 0, width + 1, 1};
+          expect_equal(nest, Variant::fast, launch);
+        }
+    }
 }
 
 TEST(CodegenColumn, LayerNorm) {

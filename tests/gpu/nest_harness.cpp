@@ -73,7 +73,7 @@ class OnDevice {
 
   std::vector<cuda::Address> addresses() const {
     std::vector<cuda::Address> result;
-    for (const DeviceMemory& array : arrays_) result.push_back(array.address());
+    for (const size_t buffer : memory_.buffer_of) result.push_back(arrays_[buffer].address());
     return result;
   }
   cuda::Address failure() const { return failure_.address(); }

@@ -2,6 +2,9 @@
 // parallel axis; the reduced axis is walked element by element, element j in lane j % 32 of the canonical order, the lanes being vectors
 // on the stack. Strides may be any.
 //
+// The last block of a line is a whole one, too, where it may have rows of the one before it: where the operands are still there, since no result
+// stands where one stood that nobody needs any more.
+//
 // A parameter whose rows lie one element apart is used where it is; any other is transposed into a block on the stack before the
 // stages (if they read it) and back after them (if they write it), by the precompiled routines of jit/run/row_block.h. So nothing
 // may be read through one parameter that was written through another: the launcher sees to that. What all rows of a line share
@@ -39,6 +42,7 @@ struct BlockEmitter {
   unsigned row_axis = 0, element_axis = 0;
   Odometer* outer = nullptr;     // over the parallel axes around the rows
   Value *length = nullptr, *line = nullptr;   // elements of a row; where the first block of this line begins
+  Value* may_overlap = nullptr;  // i1: rows may be done twice
   std::vector<Param> params{};
   std::vector<Value*> row_values{};
   std::optional<ComputedAgain> again = computed_again(kernel.nest);
@@ -48,6 +52,7 @@ struct BlockEmitter {
   void emit();
   void find_axes();
   void find_uses();
+  Value* operands_stay();
   std::vector<unsigned> axes_around();
   void emit_lines();
   void emit_columns(Odometer& around);
@@ -86,6 +91,7 @@ void BlockEmitter::emit() {
   find_axes();
   find_uses();
   length = kernel.extent(element_axis);
+  may_overlap = operands_stay();
   for (unsigned p = 0; p < kernel.params(); ++p) {
     DType type = kernel.nest.params[p].dtype;
     params[p].stride = kernel.stride(p, row_axis);
@@ -130,8 +136,12 @@ void BlockEmitter::emit_columns(Odometer& around) {
 
 void BlockEmitter::emit_line(Value* begin, Value* end) {
   line = begin;
-  // No row twice: a result may stand where an operand stood that nobody needs any more.
-  ir.loop("block", begin, end, kBlockRows, [&](Value* row) { emit_block(row, ir.min(ir.b.CreateSub(end, row), ir.i64(kBlockRows))); });
+  Value* last = ir.b.CreateSub(end, ir.i64(kBlockRows));
+  Value* overlaps = ir.b.CreateAnd(may_overlap, ir.b.CreateICmpSGE(last, begin));
+  ir.loop("block", begin, end, kBlockRows, [&](Value* next) {
+    Value* row = ir.b.CreateSelect(overlaps, ir.min(next, last), next);
+    emit_block(row, ir.min(ir.b.CreateSub(end, row), ir.i64(kBlockRows)));
+  });
 }
 
 void BlockEmitter::find_axes() {
@@ -153,6 +163,18 @@ void BlockEmitter::find_uses() {
     }
   }
   for (unsigned p = 0; p < kernel.params(); ++p) params[p].read |= params[p].along && !covered[p];
+}
+
+// A plan that writes a result over an operand gives both one address.
+Value* BlockEmitter::operands_stay() {
+  Value* stay = ir.b.getTrue();
+  for (unsigned w = 0; w < kernel.params(); ++w) {
+    if (!params[w].written) continue;
+    if (params[w].read) return ir.b.getFalse();
+    for (unsigned p = 0; p < kernel.params(); ++p)
+      if (p != w) stay = ir.b.CreateAnd(stay, ir.b.CreateICmpNE(kernel.data(w), kernel.data(p)));
+  }
+  return stay;
 }
 
 // --- blocks

@@ -8,12 +8,14 @@
 // A small body that only reduces takes its elements in another order: those of a few accumulators, which stay in registers, from the first to
 // the last of a segment, then those of the next few. Accumulators that are G apart are taken together (G of them, 32 / G at a time), since
 // these are what the tree combines first: it is done in registers but for the last steps. Such a body takes wider chunks where there are
-// columns enough: memory that is walked across is reached sooner the more is taken of it at each place.
+// columns enough: memory that is walked across is reached sooner the more is taken of it at each place. Of a few elements none goes through
+// memory. Few columns are walked as lines (column_lines.h).
 #include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <functional>
 
+#include "jit/llvm/column_lines.h"
 #include "jit/llvm/reducer.h"
 #include "kernels/computed_again.h"
 
@@ -23,6 +25,7 @@ namespace {
 
 constexpr unsigned kSmallBelow = 12;  // nodes of a body
 constexpr unsigned kInRegistersBelow = 3;
+constexpr unsigned kFewElements = 4;     // a power of two
 constexpr unsigned kWideRegisters = 8;   // of 512 bits
 constexpr unsigned kKeptBytes = 32 << 10;
 
@@ -57,6 +60,10 @@ struct ColumnEmitter {
   void emit_plain_stage(const Stage& stage, const Chunk& chunk);
   void emit_elements(StageBody& body, const Chunk& chunk, Value* begin, Value* end);
   void emit_reducing_stage(const Stage& stage, const Chunk& chunk);
+  void emit_segments(StageBody& body, std::vector<Reducer>& reducers, std::vector<TotalVar>& totals, const Chunk& chunk, bool in_registers);
+  void emit_few_elements(StageBody& body, Reducer& reducer, TotalVar total, const Chunk& chunk);
+  Partial add_element(StageBody& body, Reducer& reducer, const Chunk& chunk, Value* element, Value* segment_begin, Partial sum);
+  static Partial tree(Reducer& reducer, std::vector<Partial> parts, unsigned lanes);
   void emit_segment(StageBody& body, std::vector<Reducer>& reducers, const Chunk& chunk, Value* begin, Value* end);
   bool stays_in_registers(const StageBody& body) const;
   unsigned taken_together(const Chunk& chunk) const;
@@ -65,7 +72,7 @@ struct ColumnEmitter {
   Point point_of(Value* element, Value* segment_begin);
   void emit_segment_in_registers(StageBody& body, Reducer& reducer, AccumulatorArray& array, const Chunk& chunk, Value* begin, Value* end);
   Value* first_step(Value* elements);
-  void clear(Reducer& reducer, AccumulatorArray& array, Value* count);
+  void clear(Reducer& reducer, AccumulatorArray& array, Value* begin, Value* end);
   void emit_tree(Reducer& reducer, AccumulatorArray& array, Value* step);
 };
 
@@ -203,11 +210,31 @@ void ColumnEmitter::emit_reducing_stage(const Stage& stage, const Chunk& chunk) 
   for (const LoopReduction& r : stage.reductions) {
     reducers.emplace_back(kernel, stage, r);
     totals.push_back(reducers.back().total(lanes));
-    arrays.emplace_back(kernel, reducers.back(), kReduceLanes * lanes);
+    arrays.emplace_back(kernel, reducers.back(), (kReduceLanes + 1) * lanes);
   }
   inside->start_at_zero();
   const bool in_registers = stays_in_registers(body);
   if (in_registers) prepare_places(stage);
+  const auto across = [&] { emit_segments(body, reducers, totals, chunk, in_registers); };
+  const auto all = [&] {
+    if (!in_registers || !chunk.mask || !ColumnLines::apply_to(kernel.nest, stage)) return across();
+    ColumnLines lines(kernel, stage, axes(true).back(), length, lanes);
+    ir.if_else(lines.holds(), [&] {
+      body.enter(row_point());
+      lines.emit(body, reducers[0], arrays[0], totals[0]);
+    }, across);
+  };
+  if (in_registers) {
+    Value* is_short = ir.b.CreateICmpSLE(length, ir.i64(kFewElements));
+    ir.if_else(is_short, [&] { emit_few_elements(body, reducers[0], totals[0], chunk); }, all);
+  } else {
+    all();
+  }
+  for (size_t r = 0; r < reducers.size(); ++r) row_values[reducers[r].row_value()] = reducers[r].result(totals[r], lanes);
+}
+
+void ColumnEmitter::emit_segments(StageBody& body, std::vector<Reducer>& reducers, std::vector<TotalVar>& totals, const Chunk& chunk,
+                                  bool in_registers) {
   ir.loop("segment", ir.i64(0), length, kReduceSegment, [&](Value* begin) {
     Value* end = ir.min(ir.b.CreateAdd(begin, ir.i64(kReduceSegment)), length);
     if (in_registers) emit_segment_in_registers(body, reducers[0], arrays[0], chunk, begin, end);
@@ -217,14 +244,13 @@ void ColumnEmitter::emit_reducing_stage(const Stage& stage, const Chunk& chunk) 
       reducers[r].add(totals[r], part, lanes);
     }
   });
-  for (size_t r = 0; r < reducers.size(); ++r) row_values[reducers[r].row_value()] = reducers[r].result(totals[r], lanes);
 }
 
 // Leaves each reduction's result in accumulator 0.
 void ColumnEmitter::emit_segment(StageBody& body, std::vector<Reducer>& reducers, const Chunk& chunk, Value* begin, Value* end) {
   Value* step = first_step(ir.b.CreateSub(end, begin));
   Value* used = ir.b.CreateAdd(ir.b.CreateShl(step, 1), ir.i64(1));  // at least as many as the tree reads
-  for (size_t r = 0; r < reducers.size(); ++r) clear(reducers[r], arrays[r], ir.min(used, ir.i64(kReduceLanes)));
+  for (size_t r = 0; r < reducers.size(); ++r) clear(reducers[r], arrays[r], ir.i64(0), ir.min(used, ir.i64(kReduceLanes)));
   const bool keeps = again && &body.stage() == &kernel.nest.stages[again->first];
   ir.loop("element", begin, end, 1, [&](Value* i) {
     if (keeps) body.keep(again->first_reg, kept_place(i, chunk));
@@ -292,6 +318,37 @@ Point ColumnEmitter::point_of(Value* element, Value* segment_begin) {
   return point;
 }
 
+Partial ColumnEmitter::add_element(StageBody& body, Reducer& reducer, const Chunk& chunk, Value* element, Value* segment_begin, Partial sum) {
+  body.enter(point_of(element, segment_begin));
+  body.begin(chunk);
+  return reducer.combine(sum, reducer.element_of_column(body, lanes, element), lanes);
+}
+
+Partial ColumnEmitter::tree(Reducer& reducer, std::vector<Partial> parts, unsigned lanes) {
+  for (size_t half = parts.size() / 2; half > 0; half /= 2)
+    for (size_t i = 0; i < half; ++i) parts[i] = reducer.combine(parts[i], parts[i + half], lanes);
+  return parts[0];
+}
+
+// Each is an accumulator of its own; what is not there is the identity, which changes nothing.
+void ColumnEmitter::emit_few_elements(StageBody& body, Reducer& reducer, TotalVar total, const Chunk& chunk) {
+  const Partial identity = reducer.identity(lanes, ir.b.getInt32Ty());
+  list_places(ir.i64(0), length);
+  std::vector<PartialVar> sums;
+  for (unsigned k = 0; k < kFewElements; ++k) sums.push_back(partial_var(ir, identity));
+  std::function<void(unsigned)> add = [&](unsigned k) {
+    if (k == kFewElements) return;
+    ir.if_then(ir.b.CreateICmpSGT(length, ir.i64(k)), [&] {
+      set(ir, sums[k], add_element(body, reducer, chunk, ir.i64(k), ir.i64(0), identity));
+      add(k + 1);
+    });
+  };
+  add(0);
+  std::vector<Partial> parts;
+  for (PartialVar sum : sums) parts.push_back(get(ir, sum));
+  reducer.begin(total, tree(reducer, parts, lanes));
+}
+
 // Leaves the result in accumulator 0.
 void ColumnEmitter::emit_segment_in_registers(StageBody& body, Reducer& reducer, AccumulatorArray& array, const Chunk& chunk, Value* begin,
                                               Value* end) {
@@ -300,23 +357,21 @@ void ColumnEmitter::emit_segment_in_registers(StageBody& body, Reducer& reducer,
   std::vector<PartialVar> sums;
   for (unsigned k = 0; k < together; ++k) sums.push_back(partial_var(ir, reducer.identity(lanes, ir.b.getInt32Ty())));
   std::function<void(Value*, unsigned)> add = [&](Value* element, unsigned k) {   // to sum k, and on to the others while there are elements
-    body.enter(point_of(element, begin));
-    body.begin(chunk);
-    set(ir, sums[k], reducer.combine(get(ir, sums[k]), reducer.element_of_column(body, lanes, element), lanes));
+    set(ir, sums[k], add_element(body, reducer, chunk, element, begin, get(ir, sums[k])));
     if (k + 1 == together) return;
     Value* next = ir.b.CreateAdd(element, ir.i64(apart));
     ir.if_then(ir.b.CreateICmpSLT(next, end), [&] { add(next, k + 1); });
   };
-  ir.loop("accumulator", ir.i64(0), ir.i64(apart), 1, [&](Value* first) {
+  Value *used = ir.min(ir.b.CreateSub(end, begin), ir.i64(apart)), *step = first_step(used);
+  ir.loop("accumulator", ir.i64(0), used, 1, [&](Value* first) {
     for (PartialVar sum : sums) set(ir, sum, reducer.identity(lanes, ir.b.getInt32Ty()));
     ir.loop("element", ir.b.CreateAdd(begin, first), end, kReduceLanes, [&](Value* element) { add(element, 0); });
     std::vector<Partial> parts;
     for (PartialVar sum : sums) parts.push_back(get(ir, sum));
-    for (size_t half = parts.size() / 2; half > 0; half /= 2)
-      for (size_t i = 0; i < half; ++i) parts[i] = reducer.combine(parts[i], parts[i + half], lanes);
-    array.store(ir.b.CreateMul(first, ir.i64(lanes)), lanes, parts[0]);
+    array.store(ir.b.CreateMul(first, ir.i64(lanes)), lanes, tree(reducer, parts, lanes));
   });
-  emit_tree(reducer, array, ir.i64(apart / 2));
+  clear(reducer, array, used, ir.b.CreateShl(step, 1));
+  emit_tree(reducer, array, step);
 }
 
 // Where the tree starts: half the number of accumulators in use, rounded up to a power of two. Starting at 16 would combine
@@ -327,8 +382,8 @@ Value* ColumnEmitter::first_step(Value* elements) {
   return ir.b.CreateSelect(ir.b.CreateICmpSLE(elements, ir.i64(1)), ir.i64(0), ir.min(step, ir.i64(kReduceLanes / 2)));
 }
 
-void ColumnEmitter::clear(Reducer& reducer, AccumulatorArray& array, Value* count) {
-  ir.loop("clear", ir.i64(0), count, 1, [&](Value* i) {
+void ColumnEmitter::clear(Reducer& reducer, AccumulatorArray& array, Value* begin, Value* end) {
+  ir.loop("clear", begin, end, 1, [&](Value* i) {
     array.store(ir.b.CreateMul(i, ir.i64(lanes)), lanes, reducer.identity(lanes, ir.b.getInt32Ty()));
   });
 }

@@ -24,16 +24,26 @@ int64_t each_square(int64_t count, int64_t length, F f) {
   return covered;
 }
 
+// Where there are fewer rows, the last one again, element by element.
+template <class T>
+void repeat_last_row(char* to, int64_t count, int64_t length) {
+  for (int64_t j = 0; j < length; ++j, to += kRows * static_cast<int64_t>(sizeof(T))) {
+    T* const element = reinterpret_cast<T*>(to);
+    std::fill(element + count, element + kRows, element[count - 1]);
+  }
+}
+
 // Elements anywhere: one of all rows, then the next.
 template <class T>
 void gather_apart(char* to, const char* from, int64_t stride, int64_t count, int64_t length, int64_t apart) {
   constexpr int64_t size = sizeof(T), pitch = kRows * size;
-  for (int64_t j = 0; j < length; ++j, to += pitch, from += apart) {
-    int64_t r = stride == size ? count : 0;
-    if (r > 0) std::memcpy(to, from, static_cast<size_t>(count * size));
-    for (; r < count; ++r) std::memcpy(to + r * size, from + r * stride, sizeof(T));
-    for (; r < kRows; ++r) std::memcpy(to + r * size, from + (count - 1) * stride, sizeof(T));
+  for (int64_t j = 0; j < length; ++j) {
+    char* const line = to + j * pitch;
+    const char* const first = from + j * apart;
+    if (stride == size) std::memcpy(line, first, static_cast<size_t>(count * size));
+    else for (int64_t r = 0; r < count; ++r) std::memcpy(line + r * size, first + r * stride, sizeof(T));
   }
+  repeat_last_row<T>(to, count, length);
 }
 
 template <class T>
@@ -60,10 +70,10 @@ void gather(void* block, const void* first, int64_t stride, int64_t count, int64
     }
     return;
   }
-  for (int64_t r = in_squares; r < kRows; ++r) {
-    const char* row = from + std::min(r, count - 1) * stride;
-    for (int64_t j = 0; j < length; ++j) std::memcpy(to + j * pitch + r * size, row + j * size, sizeof(T));
+  for (int64_t r = in_squares; r < count; ++r) {
+    for (int64_t j = 0; j < length; ++j) std::memcpy(to + j * pitch + r * size, from + r * stride + j * size, sizeof(T));
   }
+  repeat_last_row<T>(to, count, length);
 }
 
 template <class T>

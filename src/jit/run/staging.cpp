@@ -13,6 +13,7 @@ namespace escapement {
 namespace {
 
 constexpr int64_t kLine = 64;
+constexpr int64_t kLongRun = 2 * kReduceSegment;
 constexpr int64_t kKeptBytes = 1 << 20;           // of memory that a thread keeps for its next launch
 
 int64_t round_to_line(int64_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
@@ -159,10 +160,15 @@ class Planner {
     return staging_.block * bytes <= limits_.largest;
   }
 
-  // Long rows whose elements come in runs.
+  // Rows whose elements come in runs, so long that most segments lie in one, or of long rows.
   bool suits_segments() const {
-    const auto runs = [](const Staging::Operand& operand) { return operand.each.back().from == operand.element; };
-    return row_bytes() > limits_.long_row && !has_adjacent_rows() && std::all_of(staging_.operands.begin(), staging_.operands.end(), runs);
+    const bool long_rows = row_bytes() > limits_.long_row;
+    const auto runs = [&](const Staging::Operand& operand) {
+      if (operand.each.empty()) return false;
+      const CopyAxis& run = operand.each.back();
+      return run.from == operand.element && (long_rows || run.extent >= kLongRun);
+    };
+    return !staging_.operands.empty() && !has_adjacent_rows() && std::all_of(staging_.operands.begin(), staging_.operands.end(), runs);
   }
 
   bool choose_segments() {

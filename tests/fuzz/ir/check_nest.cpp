@@ -35,6 +35,7 @@ struct Layout {
   Geometry geometry;
   std::vector<int64_t> elements;     // of each parameter's memory
   std::vector<std::vector<int64_t>> places;  // which of them there are
+  std::vector<size_t> memory_of;     // the parameter whose memory it is
   std::vector<uint64_t> scalars;
 };
 
@@ -137,8 +138,27 @@ class NestCheck {
     }
     layout.geometry.strides.assign(nest.params.size() * (nest.axes.size() + 1), 0);
     for (size_t p = 0; p < nest.params.size(); ++p) lay_out(p, layout);
+    share_memory(layout);
     for (size_t s = 0; s < nest.scalars.size(); ++s) layout.scalars.push_back(scalar(static_cast<uint32_t>(s)));
     return layout;
+  }
+
+  // Results over operands that nobody needs any more, as a plan puts them there (kernels/memory.cpp).
+  void share_memory(Layout& layout) {
+    for (size_t p = 0; p < nest.params.size(); ++p) layout.memory_of.push_back(p);
+    for (const auto& [operand, result] : may_overwrite(nest)) {
+      const bool is_free = layout.memory_of[operand] == operand && std::count(layout.memory_of.begin(), layout.memory_of.end(), result) == 1;
+      if (is_free && random_.one_in(2)) overwrite(operand, result, layout);
+    }
+  }
+
+  void overwrite(size_t operand, size_t result, Layout& layout) const {
+    const size_t columns = nest.axes.size() + 1;
+    auto* const strides = layout.geometry.strides.data();
+    std::copy_n(strides + result * columns, columns, strides + operand * columns);
+    layout.elements[operand] = layout.elements[result];
+    layout.places[operand] = layout.places[result];
+    layout.memory_of[operand] = result;
   }
 
   uint64_t scalar(uint32_t number) {
@@ -191,6 +211,7 @@ class NestCheck {
       for (size_t i = 0; i < contents[p].size(); ++i) std::memcpy(data + static_cast<size_t>(layout.places[p][i]) * size, &contents[p][i], size);
       memory.data.push_back(data);
     }
+    for (size_t p = 0; p < nest.params.size(); ++p) memory.data[p] = memory.blocks[layout.memory_of[p]].data();
     return memory;
   }
 
@@ -223,6 +244,8 @@ class NestCheck {
     for (const int64_t e : layout.geometry.extents) text += " " + std::to_string(e);
     text += "; byte strides";
     for (const int64_t s : layout.geometry.strides) text += " " + std::to_string(s);
+    for (size_t p = 0; p < nest.params.size(); ++p)
+      if (layout.memory_of[p] != p) text += "; parameter " + std::to_string(p) + " in the memory of " + std::to_string(layout.memory_of[p]);
     return text;
   }
 

@@ -258,7 +258,7 @@ class NestMaker {
     const size_t count = 1 + random_.below(2);
     for (size_t i = 0; i < count; ++i) {
       const bool zero = row && nest_.schedule == Schedule::row;
-      nest_.params.push_back({random_storage(random_), true, zero ? InnerStride::zero : InnerStride::unit});
+      nest_.params.push_back({storage_like(stage), true, zero ? InnerStride::zero : InnerStride::unit});
       auto param = static_cast<uint32_t>(nest_.params.size() - 1);
       if (random_.one_in(3)) {
         if (const auto old = in_place(stage, row)) nest_.params.pop_back(), param = *old;
@@ -266,6 +266,13 @@ class NestMaker {
       const bool taken = std::any_of(stage.stores.begin(), stage.stores.end(), [&](const LoopStore& s) { return s.param == param; });
       if (!taken) maker.store(param);
     }
+  }
+
+  // Often an operand's, over which it may then stand.
+  DType storage_like(const Stage& stage) {
+    for (const LoopInput& i : stage.inputs)
+      if (i.kind == LoopInput::Kind::load && random_.one_in(3)) return nest_.params[i.number].dtype;
+    return random_storage(random_);
   }
 
   // A parameter that so far was only loaded, by stages of this kind.
@@ -299,6 +306,45 @@ std::vector<ParamUse> param_uses(const LoopNest& nest) {
     for (const LoopStore& s : stage.stores) uses[s.param].row |= row;
   }
   return uses;
+}
+
+namespace {
+
+constexpr size_t kNever = SIZE_MAX;
+
+struct Span {
+  size_t first_load = kNever, last_load = kNever, first_store = kNever;
+};
+
+std::vector<Span> spans_of(const LoopNest& nest) {
+  std::vector<Span> spans(nest.params.size());
+  for (size_t s = 0; s < nest.stages.size(); ++s) {
+    for (const LoopInput& i : nest.stages[s].inputs) {
+      if (i.kind != LoopInput::Kind::load) continue;
+      spans[i.number].first_load = std::min(spans[i.number].first_load, s);
+      spans[i.number].last_load = s;
+    }
+    for (const LoopStore& store : nest.stages[s].stores) spans[store.param].first_store = std::min(spans[store.param].first_store, s);
+  }
+  return spans;
+}
+
+}  // namespace
+
+std::vector<std::pair<uint32_t, uint32_t>> may_overwrite(const LoopNest& nest) {
+  const std::vector<Span> spans = spans_of(nest);
+  const std::vector<ParamUse> uses = param_uses(nest);
+  std::vector<std::pair<uint32_t, uint32_t>> pairs;
+  for (uint32_t from = 0; from < nest.params.size(); ++from) {
+    for (uint32_t to = 0; to < nest.params.size(); ++to) {
+      const LoopParam &r = nest.params[from], &w = nest.params[to];
+      if (r.written || !w.written || r.dtype != w.dtype || r.inner != w.inner) continue;
+      if (uses[from].gathered || spans[from].last_load == kNever || (uses[from].row && !uses[to].row)) continue;
+      if (spans[from].last_load > spans[to].first_store || spans[to].first_load <= spans[to].first_store) continue;
+      pairs.emplace_back(from, to);
+    }
+  }
+  return pairs;
 }
 
 LoopNest random_nest(Random& random) { return NestMaker(random).run(); }

@@ -3,6 +3,9 @@
 // since it is not defined.
 #pragma once
 
+#include <utility>
+#include <vector>
+
 #include "fuzz/ir/random.h"
 #include "kernels/loops.h"
 
@@ -16,5 +19,9 @@ struct ParamUse {
   bool row = false;        // in row stages: it has no reduced axes
 };
 std::vector<ParamUse> param_uses(const LoopNest& nest);
+
+// Operands (first) over which a result may be written that has their strides: all loads come before all stores, stage by stage, and what was in
+// the result's memory is not asked for.
+std::vector<std::pair<uint32_t, uint32_t>> may_overwrite(const LoopNest& nest);
 
 }  // namespace escapement::fuzz
