@@ -144,6 +144,32 @@ TEST(RunStaging, ARowThatManyStagesWalkIsCopiedWhole) {
   EXPECT_EQ(made.launch.staging.block, 1);
 }
 
+LoopNest sum_of_columns() {
+  LoopNest nest = reading_sum(2, 1);
+  nest.schedule = Schedule::column;
+  std::swap(nest.axes[1], nest.axes[2]);
+  nest.params[1].inner = InnerStride::unit;
+  return nest;
+}
+
+TEST(RunStaging, FewColumnsAndThoseBehindThemAreOneAxis) {
+  const Planned made(sum_of_columns(), {{19, 351, 3}, {12, 228, 4, 0, 4, 0, 76, 0}});   // the result is staged
+  EXPECT_EQ(made.launch.staging.pieces, Staging::Pieces::columns);
+  EXPECT_EQ(made.launch.staging.block, 57);
+  EXPECT_EQ(made.launch.geometry.extents, (Numbers{1, 351, 57}));
+}
+
+TEST(RunStaging, ColumnsWithMemoryBetweenThemAreNot) {
+  const Planned made(sum_of_columns(), {{19, 351, 3}, {16, 304, 4, 0, 4, 0, 76, 0}});
+  EXPECT_EQ(made.launch.staging.pieces, Staging::Pieces::columns);
+  EXPECT_EQ(made.launch.geometry.extents, (Numbers{19, 351, 3}));
+}
+
+TEST(RunStaging, ManyColumnsAreEnough) {
+  const Planned made(sum_of_columns(), {{19, 351, 64}, {256, 4864, 4, 0, 4, 0, 76, 0}});
+  EXPECT_EQ(made.launch.geometry.extents, (Numbers{19, 351, 64}));
+}
+
 TEST(RunStaging, WhatWouldTakeTooMuchMemoryIsNotCopied) {
   LoopNest nest = reading_sum(1, 1);
   nest.stages.push_back(nest.stages[0]);

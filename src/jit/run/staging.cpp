@@ -13,6 +13,7 @@ namespace escapement {
 namespace {
 
 constexpr int64_t kLine = 64;
+constexpr int64_t kFewColumns = 32;
 constexpr int64_t kLongRun = 2 * kReduceSegment;
 constexpr int64_t kKeptBytes = 1 << 20;           // of memory that a thread keeps for its next launch
 
@@ -36,12 +37,13 @@ class Planner {
   void plan() {
     if (!recipe_.may_block || std::find(geometry_.extents.begin(), geometry_.extents.end(), 0) != geometry_.extents.end()) return;
     if (nest_.schedule == Schedule::map || !find_operands()) return;
-    if (nest_.schedule == Schedule::row) bring_adjacent_rows_inwards();
+    if (is_row()) bring_adjacent_rows_inwards();
+    else take_adjacent_columns();
     describe();
     if (!choose_pieces()) return;
     lay_out();
     merge_axes(nest_, geometry_);
-    if (!is_fast(nest_, geometry_)) return;
+    if (!is_fast(nest_, geometry_) || !have_merged()) return;
     launch_.geometry = std::move(geometry_);
     launch_.variant = Variant::fast;
     launch_.staging = std::move(staging_);
@@ -51,7 +53,7 @@ class Planner {
   bool is_row() const { return nest_.schedule == Schedule::row; }
   size_t vector_axis() const { return nest_.axes.size() - 1; }
   int64_t& stride(size_t param, size_t axis) { return geometry_.strides[param * columns_ + axis]; }
-  bool is_point(size_t axis) const { return is_row() ? !nest_.axes[axis].reduced : axis == vector_axis(); }
+  bool is_point(size_t axis) const { return is_row() ? !nest_.axes[axis].reduced : axis >= first_column_axis_ && !nest_.axes[axis].reduced; }
 
   // Whether the fast variant may have the parameter as it lies.
   bool lies_well(size_t p) {
@@ -97,6 +99,36 @@ class Planner {
     }
   }
 
+  // Few columns, which go on in the next point of the axis around them: those of that axis are more of the same, if what is copied lies so in the copy.
+  void take_adjacent_columns() {
+    first_column_axis_ = vector_axis();
+    int64_t width = geometry_.extents[vector_axis()];
+    if (width == 1 || nest_.axes[vector_axis()].indexed) return;
+    for (size_t axis = vector_axis(); axis-- > 0 && width < kFewColumns;) {
+      if (nest_.axes[axis].reduced || geometry_.extents[axis] == 1) continue;
+      if (nest_.axes[axis].indexed || !goes_on(axis, width)) return;
+      first_column_axis_ = axis;
+      width *= geometry_.extents[axis];
+    }
+  }
+
+  bool goes_on(size_t axis, int64_t width) {
+    std::vector<bool> copied(nest_.params.size());
+    for (const Staging::Operand& operand : staging_.operands) copied[operand.param] = true;
+    for (size_t p = 0; p < nest_.params.size(); ++p) {
+      if (!copied[p] && stride(p, axis) != stride(p, vector_axis()) * width) return false;
+    }
+    return true;
+  }
+
+  // All columns are one axis now: pieces are ranges of that.
+  bool have_merged() const {
+    for (size_t axis = 0; axis < vector_axis(); ++axis) {
+      if (!is_row() && is_point(axis) && geometry_.extents[axis] != 1) return false;
+    }
+    return true;
+  }
+
   // A column's one value (its result) or what all its elements share: the copy has one, too.
   bool repeats_in_column(const Staging::Operand& operand, size_t axis) {
     return !is_row() && nest_.axes[axis].reduced && stride(operand.param, axis) == 0;
@@ -134,7 +166,9 @@ class Planner {
     int64_t bytes = 0;
     for (const Staging::Operand& operand : staging_.operands) bytes += points_of(operand.each) * operand.element;
     const int64_t wanted = std::max<int64_t>(limits_.piece / bytes / 32 * 32, 32);
-    staging_.block = std::min(wanted, geometry_.extents[vector_axis()]);
+    int64_t columns = 1;
+    for (size_t axis = 0; axis < nest_.axes.size(); ++axis) columns *= is_point(axis) ? geometry_.extents[axis] : 1;
+    staging_.block = std::min(wanted, columns);
     staging_.pieces = Staging::Pieces::columns;
     return staging_.block * bytes <= limits_.largest;
   }
@@ -225,6 +259,7 @@ class Planner {
   const LoopNest& nest_;
   Geometry geometry_;
   size_t columns_;
+  size_t first_column_axis_ = 0;   // of those that are columns
   Staging staging_;
 };
 

@@ -3,7 +3,7 @@
 // in which it lies; the kernel is the fast one, so no bit of the results depends on it.
 //
 //   rows      some rows, each whole: the copy of one row is `pitch` bytes from that of the next
-//   columns   some columns of one outer point, each whole
+//   columns   some columns of one outer point, each whole; few columns that go on in the next outer point are one axis with those
 //   segments  of one long row that only one stage walks: the partial variant runs over some segments at a time
 #pragma once
 
