@@ -1,6 +1,7 @@
 // Rows and columns as machine code: every reduction on every type, the canonical order on awkward sizes, several stages, strides.
 #include "jit/run/row_block.h"
 #include "exec/nest_harness.h"
+#include "trace/scalar_math.h"
 
 namespace escapement::testing {
 namespace {
@@ -308,6 +309,25 @@ TEST(CodegenRow, ReducedIndexIsAnInput) {
   expect_equal(nest, Variant::general, launch_of(nest, {3, 5, 11}, Values::tame));
   expect_equal(nest, Variant::fast, launch_of(nest, {3, 1, 45}, Values::tame));
   expect_equal(nest, Variant::block, launch_of(nest, {75, 1, 29}, Values::tame));
+}
+
+// What is kept for a later stage may be the same all along the row, and of no use to anything but that.
+TEST(CodegenRow, KeptValueOfAWholeRow) {
+  const DType f = DType::f32;
+  LoopNest nest = reduction(Schedule::row, Op::sum, f, {false, true});
+  nest.params[0].inner = InnerStride::zero;
+  nest.params.push_back({f, true, InnerStride::unit});
+  const auto computed = [](Stage& stage) {
+    stage.inputs = {load_of(0)};
+    return scalar::tanh(scalar::Expr{&stage.body, stage.body.input(0, DType::f32)}).reg;
+  };
+  Stage first, later;
+  first.reductions = {{Op::sum, first.body.emit(ScalarOp::neg, f, computed(first)), 0}};
+  later.stores = {{2, computed(later)}};
+  nest.stages = {first, later, nest.stages[1]};
+  for (const Variant variant : {Variant::fast, Variant::general, Variant::block})
+    for (int64_t n : {1, 7, 40})
+      expect_equal(nest, variant, {{5, n}, {{{1, 0}}, {{1, 0}}, {row_major({5, n})}}, {}});
 }
 
 TEST(CodegenRow, StoreBesideReduction) {   // y = 2x and its sum in one pass

@@ -96,6 +96,7 @@ void StageBody::enter(const Point& point) {
   }
   for (const LoopStore& s : stage_.stores) if (shared_[stored_reg(s)]) value(stored_reg(s));
   for (const LoopReduction& r : stage_.reductions) if (shared_[r.value]) value(r.value);
+  if (kept_ && shared_[kept_->reg]) value(kept_->reg);
 }
 
 void StageBody::begin(const Chunk& chunk) {
