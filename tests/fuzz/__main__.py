@@ -20,6 +20,7 @@ from fuzzer import BATCH, Fuzzer, outcome, warm
 from program import Kept
 
 BUILT = ("functions", "ir")
+TELLS = 300   # seconds: so often a run says how far it is
 # Of the time of a run without kinds, the part of each.
 SHARES = {"call": 0.15, "exits": 0.05, "replay": 0.2, "guards": 0.1, "states": 0.05, "states-replay": 0.05, "compile": 0.08, "train": 0.07, "exported": 0.05, "opinfo": 0.1,
           "functions": 0.05, "ir": 0.05}
@@ -37,12 +38,17 @@ def again(path):
 
 def random_programs(fuzzer, kind, seed, seconds):
     """At least one batch."""
-    before, end = fuzzer.found, time.monotonic() + seconds
+    before, now = fuzzer.found, time.monotonic()
+    end, told = now + seconds, now
     while True:
         fuzzer.run(kind, seed, BATCH[kind])
         seed += BATCH[kind]
-        if time.monotonic() >= end:
+        now = time.monotonic()
+        if now >= end:
             return fuzzer.found - before
+        if now >= told + TELLS:
+            told = now
+            print(f"up to seed {seed}: {fuzzer.programs}, failures {fuzzer.found}", flush=True)
 
 
 def samples(cases, seconds, seed):

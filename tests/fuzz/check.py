@@ -7,7 +7,8 @@ import torch
 from arguments import drawn
 from compare import Judge, Outcome
 from known import LIMITS, READ_NUMBERS
-from states import disturbed
+from rounded import Rounded, off_by_roundings
+from states import TRANSFORMS, disturbed
 from ways import WAYS, Refused
 
 
@@ -69,6 +70,13 @@ def differing_again(made, program, judge, expected):
     return found
 
 
+def run_eagerly(program, way):
+    """Every call as eager makes it: what of this hangs, or ends the process, is the program's."""
+    made = WAYS[way](program)
+    for call in program.calls:
+        Outcome(made.reference or program.function(), drawn(program.arguments, call), call.get("mode", "no_grad"))
+
+
 EAGER_AGAIN = 3
 MOVED = 8   # times, as far as a rounding may decide alone
 
@@ -81,27 +89,19 @@ def is_steady(made, program, call, eager):
 
 
 def is_sensitive(made, program, call, eager, found):
-    """Whether what differs is no better known to eager: of a result that may be off by roundings, arguments that are off by a few change as much."""
+    """Whether what differs is no better known to eager: of a result that may be off by roundings, arguments that are off by a few, or what operators
+    that round make of them, change as much."""
     kind, text = found
     path = text.split(":")[0].split(" ")[0]
     if not path.startswith("result") or not Judge(program, made.reference is not None).is_near(path):
         return False
-    function = made.reference or program.function()
-    moved = (Outcome(function, off_by_roundings(drawn(program.arguments, call), seed), call.get("mode", "no_grad")) for seed in range(MOVED))
+    function, mode = made.reference or program.function(), call.get("mode", "no_grad")
+    ways = [(function, lambda seed: off_by_roundings(drawn(program.arguments, call), seed))]
+    if mode not in TRANSFORMS:
+        ways.append((Rounded.function(function), lambda seed: drawn(program.arguments, call)))
+    moved = (Outcome(way, arguments(seed), mode) for way, arguments in ways for seed in range(MOVED))
     seen = (looked_at(Judge(program, made.reference is not None), other, eager) for other in moved)
     return any(other and other[0] == kind and other[1].startswith(path) for other in seen)
-
-
-def off_by_roundings(arguments, seed):
-    generator = torch.Generator().manual_seed(seed)
-    for value in arguments.values():
-        if isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex()) and not value.requires_grad and not is_repeated(value):
-            value.mul_((torch.rand(value.shape, generator=generator, dtype=torch.double) * 64 - 32) * torch.finfo(value.dtype).eps + 1)
-    return arguments
-
-
-def is_repeated(x):
-    return any(size > 1 and stride == 0 for size, stride in zip(x.shape, x.stride()))
 
 
 def finer(made, program, call):

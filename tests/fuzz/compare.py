@@ -166,6 +166,8 @@ class Judge:
         near = near_places(a, b, rough)
         if self.in_order:
             near |= is_lost(a) & (is_lost(b) | bool(self.overflows))
+            if self.overflows:   # what eager lost, ours may have kept
+                near |= ~places(torch.isfinite, b)
         if self.special and RUNNING_MEAN.search(self.text):
             near |= places(torch.isnan, b)
         if not self.signed:   # the sign of a zero, turned over

@@ -9,7 +9,7 @@ import torch
 
 from arguments import drawn, symbols
 
-from check import Difference, check
+from check import Difference, check, run_eagerly
 from children import Ended, child
 from findings import alike, signature
 from generate import generated
@@ -105,6 +105,20 @@ def one(program, way):
     yield check(program, way)
 
 
+def alone(program, way):
+    run_eagerly(program, way)
+    yield None
+
+
+def ends_in_eager(program, way):
+    """Whether it hangs, or ends the process, without us."""
+    try:
+        list(child(alone, program, way))
+    except Ended:
+        return True
+    return False
+
+
 def outcome(program, way):
     """The Difference of one program in a child of its own, or None."""
     try:
@@ -133,7 +147,8 @@ class Fuzzer:
                         self.take(made(at, kind), value, at)
                 return
             except Ended as ended:
-                self.take(made(at, kind), Difference(WAY_OF.get(kind, kind), ended.kind, ended.text), at)
+                if not ends_in_eager(made(at, kind), WAY_OF.get(kind, kind)):
+                    self.take(made(at, kind), Difference(WAY_OF.get(kind, kind), ended.kind, ended.text), at)
                 seeds = seeds[seeds.index(at) + 1:]
 
     def take(self, program, found, seed):

@@ -24,6 +24,8 @@ CALLS = 6
 ALIASES = ["= a", "= a[1:]", "= a.t()", "= a[..., :1]", "= a.view(-1)", "= a.detach()", "= a[None]", "= a.flatten()[1:]"]
 ON_GRID = {"grid", "index", "zero"}   # kinds of values whose sums are exact
 MODES = ["no_grad"] * 6 + ["grad"] * 2 + ["inference"]
+# Views at some sizes and copies at others: what is written through one may show in the other, in draws that are not tried here.
+SOMETIMES_VIEWS = re.compile(r"contiguous|reshape|flatten|ravel|\.to\(|type_as|\.(float|double|half|int|long|bool|bfloat16)\(|attempt|resolve|real|imag|atleast|conj")
 NUMBERS = ["0", "1", "2", "-1", "3", "0.5", "-1.5", "2.0", "True", "0.1", "1e-3", "7", "100"]
 
 
@@ -74,7 +76,7 @@ def lacks_memory(value):
 class Generator:
     def __init__(self, seed, sections=WEIGHTS):
         self.numbers, self.sections = random.Random(seed), sections
-        self.near, self.steps, self.pool, self.steps_end = set(), [], [], False
+        self.near, self.steps, self.pool, self.steps_end, self.kin = set(), [], [], False, {}
         self.arguments = self.some_arguments()
         self.calls = self.some_calls()
         self.scopes = [Scope(self.arguments, call) for call in self.calls[:2]]
@@ -245,6 +247,9 @@ class Generator:
             for scope in self.scopes:
                 scope.names.update({n: scope.names[target][i] for i, n in enumerate(made) if target in scope.names and i < len(scope.names[target])})
         self.pool += made
+        if SOMETIMES_VIEWS.search(template.text):
+            family = set(made).union(*(self.kin.get(name, {name}) for name in operands))
+            self.kin.update(dict.fromkeys(family, family))
         if "near" in template.flags or any(name in self.near for name in operands) or target in self.near:
             self.near.update([*made, target])
             self.spread(operands if "writes" in template.flags or template.statement else [], self.near)
@@ -255,7 +260,7 @@ class Generator:
         for name in self.pool:
             value = self.value(name)
             if isinstance(value, torch.Tensor) and value.untyped_storage()._cdata in storages:
-                names.add(name)
+                names.update(self.kin.get(name, {name}))
 
     def results(self):
         names = self.tensors(lambda t: True) or self.pool

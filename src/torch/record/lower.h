@@ -145,6 +145,7 @@ bool writes_silently(std::string_view base, std::vector<std::string_view>& argum
 void record_call(OpCall& call);
 // Of an out= argument that kept its sizes when recording: it must have the result's at every call.
 void hold_same_sizes(OpCall& call, const std::vector<Dim>& result, const std::vector<Dim>& target);
+void hold_resized(OpCall& call, ValueId result, ValueId target);  // Of one whose sizes ATen has changed.
 // There are as many results as pieces of `size` elements of an axis of `total`.
 void hold_pieces(OpCall& call, Dim total, Dim size);
 

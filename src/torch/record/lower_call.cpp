@@ -378,6 +378,15 @@ void hold_same_sizes(OpCall& call, const std::vector<Dim>& result, const std::ve
     call.tape.guard_relation(Guard::Kind::equal, result[d], target[d], true, "out= that has the result's sizes");
 }
 
+// Laid out anew; where another call's has the result's sizes it keeps its strides.
+void hold_resized(OpCall& call, ValueId result, ValueId target) {
+  const TensorType wanted = call.type(result), before = call.type(target);
+  if (wanted.rank() != before.rank() || (call.build.is_contiguous(wanted) && call.build.is_contiguous(before))) return;
+  for (int d = 0; d < wanted.rank(); ++d)
+    if (call.table().hint(wanted.sizes[d]) != call.table().hint(before.sizes[d]))
+      return call.tape.guard_relation(Guard::Kind::equal, wanted.sizes[d], before.sizes[d], false, "out= that is resized");
+}
+
 void record_call(OpCall& call) {
   call.results.clear();
   guard_degenerate_sizes(call);

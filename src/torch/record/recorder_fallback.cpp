@@ -203,12 +203,12 @@ bool is_as_large(OpCall& call, ValueId target, ValueId result) {
 
 // The wrapper's tensor now holds `v`: by renaming where nobody else can see its memory, else by a write.
 bool store(OpCall& call, uint32_t argument, ValueId v, const at::Tensor& real, const Mark& m, bool resized) {
-  const at::Tensor& target = call.args[argument].toTensor();
-  Wrapper* w = Wrapper::of(target);
+  Wrapper* w = Wrapper::of(call.args[argument].toTensor());
   const ValueId old = call.value_at(static_cast<int>(argument));
   call.tape.note_write(old);
   if (w && owned_alone(call, *w) && is_fresh(call, v, m) && sizes_agree(call, v, real) &&
       (resized ? strides_agree(call, v, real) : same_layout(call, old, v))) {
+    if (resized) hold_resized(call, v, old);
     w->stand_for(v);
     return true;
   }
