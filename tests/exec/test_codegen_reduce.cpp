@@ -258,6 +258,25 @@ TEST(CodegenRow, LayerNorm) {
   }
 }
 
+// A group norm: weights that repeat along the innermost axis. Operands as rows want them, in runs with gaps between, and with no element beside another.
+TEST(CodegenRow, WeightsThatRepeatAlongTheInnermostAxis) {
+  for (DType type : {DType::f32, DType::bf16, DType::f16}) {
+    LoopNest nest = layer_norm(type, Schedule::row);
+    nest.axes = {{false, false}, {true, false}, {true, false}};
+    nest.params[1].inner = nest.params[2].inner = InnerStride::zero;
+    for (int64_t channels : {1, 2, 5, 40})
+      for (int64_t inner : {1, 3, 15, 16, 17, 49, 130}) {
+        Launch launch = layer_norm_launch(nest, {3, channels, inner}, channels * inner);
+        launch.operands[1].strides = launch.operands[2].strides = {0, 1, 0};
+        expect_equal(nest, Variant::general, launch, {2, 1});
+        launch.operands[0].strides = {channels * (inner + 5), inner + 5, 1};
+        expect_equal(nest, Variant::general, launch, {2, 1});
+        launch.operands[3].strides = {channels * inner, 1, channels};
+        expect_equal(nest, Variant::general, launch, {2, 1});
+      }
+  }
+}
+
 TEST(CodegenBlock, LayerNorm) {
   for (DType type : {DType::f32, DType::bf16, DType::f16}) {
     LoopNest nest = layer_norm(type, Schedule::row);

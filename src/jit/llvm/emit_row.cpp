@@ -2,7 +2,8 @@
 // registers between them. Short rows of several stages are taken in groups, each stage for all rows of a group before the next one: else a row
 // would wait for its own reductions and for what is computed once per row, which is a chain of scalar operations (the logarithm of log_softmax).
 //   fast     the reduced axes are one contiguous (or broadcast) axis
-//   general  any strides and any number of reduced axes: before each chunk a small loop lists where its elements lie
+//   general  any strides and any number of reduced axes: before each chunk a small loop lists where its elements lie, unless what the
+//            stage uses lies as the fast variant wants it, along the whole row or in runs (row_layout.h)
 //   partial  first stage only, some segments of each row, results to scratch
 //   finish   first stage's totals from scratch, then the other stages
 //
@@ -10,6 +11,7 @@
 // first-level cache beside the row. Of longer rows the rest is computed again.
 #include <algorithm>
 
+#include "jit/llvm/row_layout.h"
 #include "jit/llvm/row_reduction.h"
 #include "kernels/computed_again.h"
 
@@ -28,7 +30,12 @@ struct RowEmitter {
   unsigned lanes = vector_lanes(kernel.nest, kernel.target);
   Value* length = nullptr;        // elements of a row
   Point row{}, element{};         // for each_row and each_element bodies
-  Odometer* inside = nullptr;     // general: over the reduced axes
+  Odometer* inside = nullptr;     // general: over the reduced axes, ...
+  Odometer* runs = nullptr;       // ... and over those around the innermost one
+  struct Layout {
+    Value *flat = nullptr, *in_runs = nullptr;   // i1; null: the stage cannot be asked
+  };
+  std::vector<Layout> layouts{};  // general: of the stages
   std::vector<Value*> lists{};    // general: per param, byte offsets of a chunk's elements
   std::vector<Value*> indices{};  // general: per axis, indices of a chunk's elements (indexed reduced axes only)
   std::optional<ComputedAgain> again{};
@@ -54,11 +61,17 @@ struct RowEmitter {
   DType kept_type() const { return kernel.nest.stages[again->first].body.type(again->first_reg); }
   bool takes_kept(const Stage& stage) const { return again && &stage == &kernel.nest.stages[again->later]; }
   void list_elements(const Chunk& chunk);
+  void ask_layouts();
+  const Layout& layout(const Stage& stage) const { return layouts[static_cast<size_t>(&stage - kernel.nest.stages.data())]; }
+  Point run(Odometer* at);
   void emit_stage(const Stage& stage);
   void emit_row_stage(const Stage& stage);
   void emit_plain_stage(const Stage& stage);
+  void emit_listed(const Stage& stage);
+  void emit_runs(const Stage& stage);
   void emit_from_kept(const Stage& stage);
   void emit_reducing_stage(const Stage& stage);
+  void reduce(const Stage& stage, bool flat, std::vector<Value*>& row_values);
   void write_partials(const Stage& stage, Value* row_number);
   void read_partials(const Stage& stage, Value* row_number);
   Value* scratch_slot(Value* row_number, Value* segment, size_t reduction, size_t count);
@@ -76,9 +89,11 @@ void RowEmitter::emit() {
   ir.leave_if(ir.b.CreateICmpSGE(kernel.outer_begin, kernel.outer_end), [] {});
   length = ir.i64(1);
   for (unsigned a : axes(true)) length = ir.b.CreateMul(length, kernel.extent(a));
-  Odometer outer(kernel, axes(false)), reduced(kernel, axes(true));
-  inside = &reduced;
-  if (general()) allocate_lists();
+  std::vector<unsigned> around = axes(true);
+  around.pop_back();
+  Odometer outer(kernel, axes(false)), reduced(kernel, axes(true)), of_runs(kernel, around);
+  inside = &reduced, runs = &of_runs;
+  if (general()) allocate_lists(), ask_layouts();
   else if (kernel.variant != Variant::partial) allocate_kept();
   outer.start(kernel.outer_begin);
   if (in_groups()) emit_groups(outer);
@@ -211,6 +226,24 @@ void RowEmitter::list_elements(const Chunk& chunk) {
   inside->advance();
 }
 
+void RowEmitter::ask_layouts() {
+  for (const Stage& stage : kernel.nest.stages) {
+    const bool can = stage.kind == Stage::Kind::each_element && has_row_layout(kernel, stage);
+    layouts.push_back(can ? Layout{lies_flat(kernel, stage), lies_in_runs(kernel, stage, lanes)} : Layout{});
+  }
+}
+
+// Elements that lie as the fast variant wants them, from where the odometer stands; null: from the row's first on.
+Point RowEmitter::run(Odometer* at) {
+  Point point = element;
+  for (unsigned p = 0; p < kernel.params(); ++p) {
+    const bool unit = kernel.nest.params[p].inner == InnerStride::unit;
+    Value* base = at ? ir.at(row.params[p].base, at->offset(p)) : row.params[p].base;
+    point.params[p] = {unit ? Access::Kind::unit : Access::Kind::zero, base, nullptr, nullptr};
+  }
+  return point;
+}
+
 // --- stages
 
 void RowEmitter::emit_stage(const Stage& stage) {
@@ -227,19 +260,38 @@ void RowEmitter::emit_row_stage(const Stage& stage) {
 }
 
 void RowEmitter::emit_plain_stage(const Stage& stage) {
-  StageBody body(kernel, stage, lanes);
   element.row_values = row.row_values;
   ir.if_then(ir.b.CreateICmpSGT(length, ir.i64(0)), [&] {
     if (takes_kept(stage)) return emit_from_kept(stage);
+    if (general() && !layout(stage).flat) return emit_listed(stage);
+    if (general()) return ir.if_else(ir.b.CreateOr(layout(stage).flat, layout(stage).in_runs), [&] { emit_runs(stage); }, [&] { emit_listed(stage); });
+    StageBody body(kernel, stage, lanes);
     body.enter(element);
-    if (!general()) return emit_vector_loop(kernel, body, ir.i64(0), length);
-    inside->start_at_zero();
-    ir.loop("chunk", ir.i64(0), length, lanes, [&](Value* i) {
-      Chunk chunk = masked_chunk(ir, i, length, lanes);
-      list_elements(chunk);
-      body.begin(chunk);
-      body.store();
-    });
+    emit_vector_loop(kernel, body, ir.i64(0), length);
+  });
+}
+
+void RowEmitter::emit_listed(const Stage& stage) {
+  StageBody body(kernel, stage, lanes);
+  body.enter(element);
+  inside->start_at_zero();
+  ir.loop("chunk", ir.i64(0), length, lanes, [&](Value* i) {
+    Chunk chunk = masked_chunk(ir, i, length, lanes);
+    list_elements(chunk);
+    body.begin(chunk);
+    body.store();
+  });
+}
+
+// What is flat is one run.
+void RowEmitter::emit_runs(const Stage& stage) {
+  Value* elements = ir.b.CreateSelect(layout(stage).flat, length, kernel.extent(kernel.axes() - 1));
+  runs->start_at_zero();
+  ir.loop("run", ir.i64(0), ir.b.CreateUDiv(length, elements), 1, [&](Value*) {
+    StageBody body(kernel, stage, lanes);
+    body.enter(run(runs));
+    emit_vector_loop(kernel, body, ir.i64(0), elements);
+    runs->advance();
   });
 }
 
@@ -261,18 +313,32 @@ unsigned RowEmitter::lanes_of(const Stage& reducing) const {
 }
 
 void RowEmitter::emit_reducing_stage(const Stage& stage) {
+  element.row_values = row.row_values;
+  if (!general() || !layout(stage).flat) return reduce(stage, !general(), row.row_values);
+  std::vector<Value*> either = row.row_values;
+  std::vector<Var> results;
+  ir.if_else(layout(stage).flat, [&] {
+    reduce(stage, true, either);
+    for (const LoopReduction& reduction : stage.reductions) results.push_back(ir.var(either[reduction.row_value], "result"));
+  }, [&] {
+    reduce(stage, false, either);
+    for (size_t r = 0; r < results.size(); ++r) ir.set(results[r], either[stage.reductions[r].row_value]);
+  });
+  for (size_t r = 0; r < results.size(); ++r) row.row_values[stage.reductions[r].row_value] = ir.get(results[r]);
+}
+
+void RowEmitter::reduce(const Stage& stage, bool flat, std::vector<Value*>& row_values) {
   StageBody body(kernel, stage, lanes_of(stage));
   if (again && &stage == &kernel.nest.stages[again->first]) body.keep(again->first_reg, kept, kept_end);
-  RowReduction reduction(kernel, body, !general());
+  RowReduction reduction(kernel, body, flat);
   reduction.reset();
-  element.row_values = row.row_values;
   ir.if_then(ir.b.CreateICmpSGT(length, ir.i64(0)), [&] {
-    body.enter(element);
-    if (general()) inside->start_at_zero();
-    auto prepare = [&](const Chunk& chunk) { if (general()) list_elements(chunk); };
+    body.enter(general() && flat ? run(nullptr) : element);
+    if (!flat) inside->start_at_zero();
+    auto prepare = [&](const Chunk& chunk) { if (!flat) list_elements(chunk); };
     reduction.add_all(length, prepare);
   });
-  reduction.write_results(row.row_values);
+  reduction.write_results(row_values);
 }
 
 // --- split rows
