@@ -16,7 +16,7 @@ from states import MODES, TRANSFORMS
 
 EXTREMES = re.compile(r"max|min|clamp|relu|hardtanh|sort|topk|clip|threshold|argsort")
 # Infinite or not a number, as the order of the terms has it: what overflows in one order may cancel in another, and so does eager's running mean.
-IN_ORDER = re.compile(r"_norm|var_mean|std_mean|sum\(|mean\(|prod\(|cumsum|cumprod|_add")
+IN_ORDER = re.compile(r"_norm|norm\(|var_mean|std_mean|var\(|std\(|sum\(|mean\(|prod\(|cumsum|cumprod|_add|loss|entropy")
 RUNNING_MEAN = re.compile(r"var_mean|std_mean")   # not a number where the mean itself is infinite
 # Terms so large that they overflow in the one order only: then what is lost is ours alone.
 HUGE = re.compile(r" special|\bfloat16|\.half\(|prod\(")

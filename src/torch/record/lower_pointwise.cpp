@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 
 #include "torch/record/lower_families.h"
 #include "trace/op_rules.h"
@@ -274,6 +275,9 @@ bool lower_compare(OpCall& call) { return lower_pointwise(call, *op_from_name(ca
 
 namespace {
 
+// Of float16 ATen takes pow() itself, whose roots of -inf and of -0 are other ones.
+bool takes_roots(DType type) { return type != DType::f16; }
+
 // An exponent that differs between calls goes the way that eager takes for what it turns out to be.
 bool lower_pow_varying(OpCall& call, const c10::Scalar& exponent) {
   const DType result = call.result_type(), wide = compute_type(result);
@@ -281,11 +285,13 @@ bool lower_pow_varying(OpCall& call, const c10::Scalar& exponent) {
   const ValueId own = call.value("self"), x = call.build.cast(own, wide), p = call.scalar(exponent, result);
   const auto apply = [&](Op op, std::vector<ValueId> operands) { return call.build.pointwise(op, operands); };
   const ValueId square = apply(Op::mul, {x, x});
+  constexpr size_t kRoots = 2;   // the first ways
   const std::pair<double, ValueId> ways[] = {{0.5, apply(Op::sqrt, {x})}, {-0.5, apply(Op::rsqrt, {x})}, {2, square},
                                              {3, apply(Op::mul, {square, x})}, {-1, apply(Op::reciprocal, {x})},
                                              {-2, apply(Op::reciprocal, {square})}};
   ValueId found = apply(Op::pow, {x, p});
-  for (const auto& [value, way] : ways) found = apply(Op::where, {apply(Op::eq, {p, call.constant(value, result)}), way, found});
+  for (const auto& [value, way] : std::span(ways).subspan(takes_roots(result) ? 0 : kRoots))
+    found = apply(Op::where, {apply(Op::eq, {p, call.constant(value, result)}), way, found});
   if (layout_is_open(call, {own})) return call.decline(Reason::call_layout);
   Attrs attrs;
   attrs.dtype = result;
@@ -315,8 +321,8 @@ bool lower_pow(OpCall& call) {
   if (known && call.value("self") && base.add("self")) {
     base.in_result_type();
     const double e = exponent->toDouble();
-    if (e == 0.5) return emit(call, Op::sqrt, base);
-    if (e == -0.5) return emit(call, Op::rsqrt, base);
+    if (e == 0.5 && takes_roots(call.result_type())) return emit(call, Op::sqrt, base);
+    if (e == -0.5 && takes_roots(call.result_type())) return emit(call, Op::rsqrt, base);
     if (e == -1) return emit(call, Op::reciprocal, base);
     if (e == 2) return emit(call, Op::square, base);
     if (e == 3) {
