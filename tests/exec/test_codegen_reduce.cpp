@@ -277,6 +277,30 @@ TEST(CodegenRow, WeightsThatRepeatAlongTheInnermostAxis) {
   }
 }
 
+// Reductions of what repeats along one of the reduced axes: vectors of one run, and chunks that end in the next.
+TEST(CodegenRow, ReducesWhatRepeatsAlongAnAxis) {
+  for (DType type : {DType::f32, DType::f64, DType::bf16, DType::i64}) {
+    for (const bool inner_repeats : {true, false}) {
+      LoopNest nest = reduction(Schedule::row, Op::amax, compute_type(type), {false, true, true});
+      nest.params[0].dtype = type;
+      nest.params.push_back({type, false, inner_repeats ? InnerStride::zero : InnerStride::unit});
+      Stage& s = nest.stages[0];
+      s.inputs.push_back(load_of(2));
+      s.reductions[0].value = s.body.emit(ScalarOp::mul, compute_type(type), s.body.input(0, compute_type(type)), s.body.input(1, compute_type(type)));
+      nest.row_values.push_back(DType::i64);
+      nest.stages[0].reductions.push_back({Op::argmax, s.reductions[0].value, 1});
+      for (int64_t outer : {1, 2, 5, 40})
+        for (int64_t inner : {1, 7, 16, 17, 49, 64, 130}) {
+          Launch launch = launch_of(nest, {3, outer, inner}, Values::tame);
+          launch.operands.push_back({inner_repeats ? std::vector<int64_t>{0, 1, 0} : std::vector<int64_t>{inner, 0, 1}, 0, 0, Values::tame});
+          expect_equal(nest, Variant::general, launch, {2, 1});
+          launch.operands[0].strides = {outer * (inner + 5), inner + 5, 1};
+          expect_equal(nest, Variant::general, launch, {2, 1});
+        }
+    }
+  }
+}
+
 TEST(CodegenBlock, LayerNorm) {
   for (DType type : {DType::f32, DType::bf16, DType::f16}) {
     LoopNest nest = layer_norm(type, Schedule::row);

@@ -32,6 +32,7 @@ struct RowEmitter {
   Point row{}, element{};         // for each_row and each_element bodies
   Odometer* inside = nullptr;     // general: over the reduced axes, ...
   Odometer* runs = nullptr;       // ... and over those around the innermost one
+  Var run_begin{};                // element of the row where the run begins at which that stands
   struct Layout {
     Value *flat = nullptr, *in_runs = nullptr;   // i1; null: the stage cannot be asked
   };
@@ -63,7 +64,9 @@ struct RowEmitter {
   void list_elements(const Chunk& chunk);
   void ask_layouts();
   const Layout& layout(const Stage& stage) const { return layouts[static_cast<size_t>(&stage - kernel.nest.stages.data())]; }
-  Point run(Odometer* at);
+  Point run(Value* begin);
+  void place(const Stage& stage, StageBody& listing, const Chunk& chunk, RowReduction::Use use);
+  void go_to_run(Value* element);
   void emit_stage(const Stage& stage);
   void emit_row_stage(const Stage& stage);
   void emit_plain_stage(const Stage& stage);
@@ -93,7 +96,10 @@ void RowEmitter::emit() {
   around.pop_back();
   Odometer outer(kernel, axes(false)), reduced(kernel, axes(true)), of_runs(kernel, around);
   inside = &reduced, runs = &of_runs;
-  if (general()) allocate_lists(), ask_layouts();
+  if (general()) {
+    allocate_lists(), ask_layouts();
+    run_begin = ir.var(ir.i64(0), "run_begin");
+  }
   else if (kernel.variant != Variant::partial) allocate_kept();
   outer.start(kernel.outer_begin);
   if (in_groups()) emit_groups(outer);
@@ -233,15 +239,40 @@ void RowEmitter::ask_layouts() {
   }
 }
 
-// Elements that lie as the fast variant wants them, from where the odometer stands; null: from the row's first on.
-Point RowEmitter::run(Odometer* at) {
+// Elements that lie as the fast variant wants them: a run, whose first one is `begin`.
+Point RowEmitter::run(Value* begin) {
   Point point = element;
   for (unsigned p = 0; p < kernel.params(); ++p) {
     const bool unit = kernel.nest.params[p].inner == InnerStride::unit;
-    Value* base = at ? ir.at(row.params[p].base, at->offset(p)) : row.params[p].base;
+    Value* before = unit ? ir.b.CreateMul(begin, ir.i64(size_of(kernel.nest.params[p].dtype))) : ir.i64(0);
+    Value* base = ir.at(row.params[p].base, ir.b.CreateSub(runs->offset(p), before));
     point.params[p] = {unit ? Access::Kind::unit : Access::Kind::zero, base, nullptr, nullptr};
   }
   return point;
+}
+
+void RowEmitter::go_to_run(Value* element) {
+  Value* elements = kernel.extent(kernel.axes() - 1);
+  const auto behind = [&] { return ir.b.CreateICmpSGE(element, ir.b.CreateAdd(ir.get(run_begin), elements)); };
+  ir.while_loop("run", behind, [&] {
+    runs->advance();
+    ir.set(run_begin, ir.b.CreateAdd(ir.get(run_begin), elements));
+  });
+}
+
+// A chunk of a reduction: a vector of one run, or listed where it ends in the next run.
+void RowEmitter::place(const Stage& stage, StageBody& listing, const Chunk& chunk, RowReduction::Use use) {
+  const auto list = [&] { list_elements(chunk), use(listing, chunk); };
+  if (!layout(stage).in_runs) return list();
+  ir.if_else(layout(stage).in_runs, [&] {
+    go_to_run(chunk.position);
+    Value* end = ir.min(ir.b.CreateAdd(ir.get(run_begin), kernel.extent(kernel.axes() - 1)), length);
+    ir.if_else(ir.b.CreateICmpSLE(ir.b.CreateAdd(chunk.position, ir.i64(lanes)), end), [&] {
+      StageBody body(kernel, stage, lanes);
+      body.enter(run(ir.get(run_begin)));
+      use(body, full_chunk(chunk.position, lanes));
+    }, [&] { inside->start(chunk.position), list(); });
+  }, list);
 }
 
 // --- stages
@@ -289,7 +320,7 @@ void RowEmitter::emit_runs(const Stage& stage) {
   runs->start_at_zero();
   ir.loop("run", ir.i64(0), ir.b.CreateUDiv(length, elements), 1, [&](Value*) {
     StageBody body(kernel, stage, lanes);
-    body.enter(run(runs));
+    body.enter(run(ir.i64(0)));
     emit_vector_loop(kernel, body, ir.i64(0), elements);
     runs->advance();
   });
@@ -333,10 +364,11 @@ void RowEmitter::reduce(const Stage& stage, bool flat, std::vector<Value*>& row_
   RowReduction reduction(kernel, body, flat);
   reduction.reset();
   ir.if_then(ir.b.CreateICmpSGT(length, ir.i64(0)), [&] {
-    body.enter(general() && flat ? run(nullptr) : element);
-    if (!flat) inside->start_at_zero();
-    auto prepare = [&](const Chunk& chunk) { if (!flat) list_elements(chunk); };
-    reduction.add_all(length, prepare);
+    if (general()) runs->start_at_zero(), ir.set(run_begin, ir.i64(0));
+    body.enter(general() && flat ? run(ir.i64(0)) : element);
+    if (flat) return reduction.add_all(length, {});
+    inside->start_at_zero();
+    reduction.add_all(length, [&](const Chunk& chunk, RowReduction::Use use) { place(stage, body, chunk, use); });
   });
   reduction.write_results(row_values);
 }

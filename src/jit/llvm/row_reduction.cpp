@@ -32,10 +32,10 @@ void RowReduction::write_results(std::vector<Value*>& row_values) {
     row_values[reducers_[r].row_value()] = reducers_[r].result(totals_[r], 1);
 }
 
-void RowReduction::add_all(Value* length, llvm::function_ref<void(const Chunk&)> prepare) {
+void RowReduction::add_all(Value* length, Place place) {
   each_segment(length, [&](Value* begin) {
     Value* end = ir_.min(ir_.b.CreateAdd(begin, ir_.i64(kReduceSegment)), length);
-    std::vector<Partial> parts = segment(begin, end, prepare);
+    std::vector<Partial> parts = segment(begin, end, place);
     // The first segment is the total so far, with no error: that saves short rows a long chain of additions.
     Value* first = ir_.b.CreateICmpEQ(begin, ir_.i64(0));
     ir_.if_then(first, [&] {
@@ -70,7 +70,7 @@ void RowReduction::each_segment(Value* length, llvm::function_ref<void(Value*)> 
 
 // --- one segment
 
-std::vector<Partial> RowReduction::segment(Value* begin, Value* end, llvm::function_ref<void(const Chunk&)> prepare) {
+std::vector<Partial> RowReduction::segment(Value* begin, Value* end, Place place) {
   llvm::Type* i32 = ir_.b.getInt32Ty();
   for (size_t r = 0; r < reducers_.size(); ++r)
     for (PartialVar v : registers_[r]) set(ir_, v, reducers_[r].identity(lanes_, i32));
@@ -83,8 +83,8 @@ std::vector<Partial> RowReduction::segment(Value* begin, Value* end, llvm::funct
   } else {
     registers_to_arrays();
     Value* main_end = contiguous_ ? whole(lanes_) : begin;
-    if (contiguous_) accumulate(begin, main_end, begin, false, prepare);
-    accumulate(main_end, end, begin, true, prepare);
+    if (contiguous_) accumulate(begin, main_end, begin, false, place);
+    accumulate(main_end, end, begin, true, place);
     arrays_to_registers();
   }
   std::vector<Partial> results;
@@ -123,17 +123,20 @@ void RowReduction::tail_in_registers(Value* from, Value* to, Value* segment_begi
   });
 }
 
-void RowReduction::accumulate(Value* from, Value* to, Value* segment_begin, bool masked, llvm::function_ref<void(const Chunk&)> prepare) {
+void RowReduction::accumulate(Value* from, Value* to, Value* segment_begin, bool masked, Place place) {
   ir_.loop(masked ? "tail" : "main", from, to, lanes_, [&](Value* i) {
-    Chunk chunk = masked ? masked_chunk(ir_, i, to, lanes_) : full_chunk(i, lanes_);
-    if (prepare) prepare(chunk);
-    body_.begin(chunk);
     Value* slot = ir_.b.CreateAnd(ir_.b.CreateSub(i, segment_begin), ir_.i64(kReduceLanes - 1));
-    for (size_t r = 0; r < reducers_.size(); ++r) {
-      Partial sum = reducers_[r].combine(arrays_[r].load(slot, lanes_), reducers_[r].element(body_, chunk, segment_begin), lanes_);
-      arrays_[r].store(slot, lanes_, sum);
-    }
-    body_.store();
+    const auto use = [&](StageBody& body, const Chunk& chunk) {
+      body.begin(chunk);
+      for (size_t r = 0; r < reducers_.size(); ++r) {
+        Partial sum = reducers_[r].combine(arrays_[r].load(slot, lanes_), reducers_[r].element(body, chunk, segment_begin), lanes_);
+        arrays_[r].store(slot, lanes_, sum);
+      }
+      body.store();
+    };
+    const Chunk chunk = masked ? masked_chunk(ir_, i, to, lanes_) : full_chunk(i, lanes_);
+    if (place) place(chunk, use);
+    else use(body_, chunk);
   });
 }
 
