@@ -72,6 +72,10 @@ torch.fft.fft(x); torch.fft.rfft(x).abs(); torch.fft.ifft(torch.fft.fft(x)).real
 """
 SQUARE = """m @ m; m.inverse(); torch.linalg.det(m); torch.linalg.solve(m, m); torch.linalg.cholesky(m @ m.t() + 9 * torch.eye(m.shape[0])); torch.linalg.qr(m)[0]; torch.linalg.svdvals(m);
 torch.linalg.eigvalsh(m @ m.t()); torch.linalg.matrix_norm(m); torch.linalg.matrix_exp(m); torch.matrix_power(m, 3); m.trace(); torch.linalg.lstsq(m, m)[0]; torch.linalg.pinv(m)"""
+# Several operators where an operand repeats along one axis and changes along another that is reduced as well: weights of channels, masks of pixels.
+REPEATED = """F.group_norm(img, 1, w[0, :, 0, 0], w[0, :, 1, 1]); F.silu(F.group_norm(img, 1, w[0, :, 0, 0], w[0, :, 1, 1])); (img * w[:, 0, :1, :1]).sum(); (img * w[:, 0, :1, :1]).sum((1, 2, 3));
+((img - 1).pow(2) * img[:, :1]).sum(); ((img - 1).pow(2) * img[:, :1]).sum((1, 2, 3)); (img * img[:, :1]).mean((1, 3)); (img * w[:, 0, :1, :1]).flatten(1).softmax(1); (img * img[:, :1]).amax((1, 2, 3));
+img * torch.rsqrt(img.pow(2).mean((1, 2, 3), keepdim=True) + 1e-5) * w[:, 0, :1, :1]; (img - img.mean((1, 2, 3), keepdim=True)) / img.std((1, 2, 3), keepdim=True) * w[:, 0, :1, :1]"""
 IMAGE = """F.conv2d(img, w); F.conv2d(img, w, padding=1); F.relu(F.conv2d(img, w)); F.conv2d(img, w, stride=2); F.conv2d(img, w[:, :1].expand(img.shape[1], 1, 3, 3), groups=img.shape[1]);
 F.conv_transpose2d(img, w.transpose(0, 1)); F.conv1d(img[:, :, 0], w[:, :, 0]); F.max_pool2d(img, 2); F.avg_pool2d(img, 2); F.max_pool2d(img, 3, 2, 1); F.adaptive_avg_pool2d(img, 1);
 F.adaptive_avg_pool2d(img, 4); F.adaptive_max_pool2d(img, 2); F.lp_pool2d(img, 2, 2); img.mean((2, 3)); img.sum((0, 2, 3)); img.amax((2, 3)); F.interpolate(img, scale_factor=2); F.interpolate(img, scale_factor=2, mode="bilinear");
@@ -95,7 +99,7 @@ def programs(dtype):
     if not dtype.is_floating_point:
         return split(INTEGER)
     unary = [f"x.{name}()" for name in UNARY] + [f"torch.special.{name}(x)" for name in SPECIAL] + [f"F.{name}(x)" for name in ACTIVATIONS]
-    return unary + [f"torch.{name}(x, y)" for name in BINARY] + split(FLOATS) + split(SQUARE) + split(IMAGE) + split(ATTENTION)
+    return unary + [f"torch.{name}(x, y)" for name in BINARY] + split(FLOATS) + split(SQUARE) + split(IMAGE) + split(REPEATED) + split(ATTENTION)
 
 
 def laid_out(tensor, layout):
