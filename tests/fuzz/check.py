@@ -54,6 +54,8 @@ def differing(made, program, judge, expected):
     for number, (call, eager) in enumerate(zip(program.calls, expected)):
         ours = Outcome(disturbed(made, program, call), drawn(program.arguments, call), call.get("mode", "no_grad"))
         found = looked_at(judge, ours, eager, lambda: finer(made, program, call))
+        if found and found[0] in ("values", "plain value") and (rounded := rounded_paths(made, program, call, eager)):
+            found = looked_at(judge.with_near(rounded), ours, eager, lambda: finer(made, program, call))
         if found and is_steady(made, program, call, eager) and not is_sensitive(made, program, call, eager, found):
             return Difference(made.name, *found, number)
     return None
@@ -102,6 +104,16 @@ def is_sensitive(made, program, call, eager, found):
     moved = (Outcome(way, arguments(seed), mode) for way, arguments in ways for seed in range(MOVED))
     seen = (looked_at(Judge(program, made.reference is not None), other, eager) for other in moved)
     return any(other and other[0] == kind and other[1].startswith(path) for other in seen)
+
+
+def rounded_paths(made, program, call, eager):
+    """The values that roundings of operators reach, by whatever name or view: these are compared by tolerance, too. What a program says of its names is
+    written down before it is cut down, and for the sizes that it was drawn at."""
+    function, mode = made.reference or program.function(), call.get("mode", "no_grad")
+    if mode in TRANSFORMS:
+        return frozenset()
+    moved = Outcome(Rounded.function(function), drawn(program.arguments, call), mode)
+    return Judge(program, made.reference is not None).paths_of_other_values(moved, eager)
 
 
 def finer(made, program, call):

@@ -25,7 +25,7 @@ ALIASES = ["= a", "= a[1:]", "= a.t()", "= a[..., :1]", "= a.view(-1)", "= a.det
 ON_GRID = {"grid", "index", "zero"}   # kinds of values whose sums are exact
 MODES = ["no_grad"] * 6 + ["grad"] * 2 + ["inference"]
 # Views at some sizes and copies at others: what is written through one may show in the other, in draws that are not tried here.
-SOMETIMES_VIEWS = re.compile(r"contiguous|reshape|flatten|ravel|\.to\(|type_as|\.(float|double|half|int|long|bool|bfloat16)\(|attempt|resolve|real|imag|atleast|conj")
+SOMETIMES_VIEWS = re.compile(r"contiguous|reshape|flatten|ravel|\.to\(|type_as|\.(float|double|half|int|long|bool|bfloat16)\(|attempt|resolve|real|imag|atleast|conj| if ")
 NUMBERS = ["0", "1", "2", "-1", "3", "0.5", "-1.5", "2.0", "True", "0.1", "1e-3", "7", "100"]
 
 
