@@ -105,6 +105,8 @@ LOOP = counts([[]])[0] - 1
 
 def held_elsewhere(containers, inner):
     """Whether anything but `containers`, and these two lists, refers to one of `inner`, which are some of them."""
+    if not inner:
+        return False
     lists = (containers, inner)
     inside = collections.Counter()
     for value in {id(value): value for value in (*containers, *lists)}.values():
