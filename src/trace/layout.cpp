@@ -2,6 +2,7 @@
 #include "trace/layout.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 namespace escapement {
@@ -70,6 +71,22 @@ bool is_contiguous(DimTable& dims, std::span<const Dim> sizes, std::span<const D
     if (!dims.same(strides[axis], expected)) return false;
     expected = dims.mul(expected, sizes[axis]);
   }
+  return true;
+}
+
+namespace {
+
+constexpr std::array<int32_t, 4> kChannelsLast = {0, 2, 3, 1};
+
+}  // namespace
+
+std::vector<Dim> channels_last_strides(DimTable& dims, std::span<const Dim> sizes) { return dense_strides(dims, sizes, kChannelsLast); }
+
+bool is_channels_last(DimTable& dims, std::span<const Dim> sizes, std::span<const Dim> strides) {
+  if (sizes.size() != kChannelsLast.size()) return false;
+  const std::vector<Dim> wanted = channels_last_strides(dims, sizes);
+  for (size_t axis = 0; axis < sizes.size(); ++axis)
+    if (!is_one(dims, sizes[axis]) && !dims.same(strides[axis], wanted[axis])) return false;
   return true;
 }
 

@@ -13,6 +13,10 @@ namespace escapement {
 std::vector<Dim> contiguous_strides(DimTable& dims, std::span<const Dim> sizes);
 bool is_contiguous(DimTable& dims, std::span<const Dim> sizes, std::span<const Dim> strides);  // provably
 
+// An image of rank 4 with its channels (axis 1) innermost.
+std::vector<Dim> channels_last_strides(DimTable& dims, std::span<const Dim> sizes);
+bool is_channels_last(DimTable& dims, std::span<const Dim> sizes, std::span<const Dim> strides);  // provably
+
 // Dense strides with the axes in the given order, outermost first.
 std::vector<Dim> dense_strides(DimTable& dims, std::span<const Dim> sizes, std::span<const int32_t> order);
 

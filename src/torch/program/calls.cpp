@@ -1,13 +1,16 @@
-// See calls.h. Linear layers have their own file, calls_linear.cpp.
+// See calls.h. Linear layers and convolutions have files of their own: calls_linear.cpp, calls_convolution.cpp.
 #include "torch/program/calls.h"
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 
 #include "support/error.h"
+#include "torch/program/calls_convolution.h"
 #include "torch/program/calls_linear.h"
 #include "torch/record/host_args.h"
 #include "torch/record/library_target.h"
+#include "trace/layout.h"
 
 namespace escapement {
 namespace {
@@ -56,6 +59,7 @@ class Preparer {
     recipe_.effect = instr_.effect;
     recipe_.may_copy_onto_itself = name == "aten::copy_" && overload.empty() && operands_are_laid_out_alike();
     if (instr_.op == Op::linear) prepare_linear(pack_weights);
+    else if (name == "aten::conv2d" && pack_weights) prepare_convolution();
     else if (can_use_out(name, overload)) use_out(name);
     return std::move(recipe_);
   }
@@ -143,8 +147,39 @@ class Preparer {
     recipe_.weight = tensor_at(1);
     recipe_.bias = tensor_at(2);
     recipe_.epilogue = instr_.attrs.mode;
-    const TensorRecipe& weight = tensors_[static_cast<uint32_t>(recipe_.weight)];
-    recipe_.may_pack = pack_weights && weight.kind == Buffer::Kind::input && weight.whole && plan_.trace.inputs[weight.input].parameter;
+    recipe_.may_pack = pack_weights && is_parameter(recipe_.arguments[1]);
+  }
+
+  // Only where the layout that the library computes in is asked for already (specialize/channels_last.h, or the program itself).
+  void prepare_convolution() {
+    const bool fits = has_channels_last(instr_.operands[0]) || has_channels_last(instr_.results[0]);
+    const std::optional<ConvolutionWindow> window = fits && !recipe_.autocast ? window_of(recipe_.arguments, kernel_sizes()) : std::nullopt;
+    if (!window || !is_parameter(recipe_.arguments[1])) return;
+    recipe_.form = CallRecipe::Form::convolution;
+    recipe_.x = recipe_.arguments[0].tensors[0];
+    recipe_.weight = recipe_.arguments[1].tensors[0];
+    recipe_.bias = recipe_.arguments[2].kind == CallRecipe::Argument::Kind::tensor ? recipe_.arguments[2].tensors[0] : -1;
+    recipe_.window = *window;
+    recipe_.may_pack = true;
+  }
+
+  // Of the weight; 0 where they vary.
+  std::array<int64_t, 2> kernel_sizes() const {
+    const std::vector<Dim>& sizes = plan_.trace.type(instr_.operands[1]).sizes;
+    const auto size = [&](size_t axis) { return axis < sizes.size() ? plan_.trace.dims.as_constant(sizes[axis]).value_or(0) : 0; };
+    return {size(2), size(3)};
+  }
+
+  bool has_channels_last(ValueId value) const {
+    const TensorType& type = plan_.trace.type(value);
+    DimTable dims = plan_.trace.dims;   // a copy to compute in
+    return is_channels_last(dims, type.sizes, type.strides);
+  }
+
+  bool is_parameter(const CallRecipe::Argument& argument) const {
+    if (argument.kind != CallRecipe::Argument::Kind::tensor || argument.tensors[0] < 0) return false;
+    const TensorRecipe& recipe = tensors_[static_cast<uint32_t>(argument.tensors[0])];
+    return recipe.kind == Buffer::Kind::input && recipe.whole && plan_.trace.inputs[recipe.input].parameter;
   }
 
   const LaunchPlan& plan_;
@@ -283,7 +318,7 @@ bool run_call(const CallRecipe& recipe, CallState& state, TensorTable& tensors, 
     const bool out = recipe.form == CallRecipe::Form::out;
     if (out) state.stack.emplace_back(tensors.get(recipe.results[0].recipe));
     if (recipe.may_copy_onto_itself && copies_onto_itself(state.stack)) state.stack.resize(1);
-    else call_library(recipe, state.stack);
+    else if (recipe.form != CallRecipe::Form::convolution || !run_convolution(recipe, state)) call_library(recipe, state.stack);
     fits = out || take_results(recipe, state.stack, tensors, recipes);
   }
   for (const uint32_t input : recipe.written_inputs) {
@@ -300,6 +335,8 @@ std::string describe(const CallRecipe& recipe) {
   if (recipe.form == CallRecipe::Form::linear) {
     text += recipe.may_pack ? ", packed where that is faster" : ", plain";
     if (!recipe.epilogue.empty()) text += ", followed by " + recipe.epilogue;
+  } else if (recipe.form == CallRecipe::Form::convolution) {
+    text += ", packed, channels last";
   } else if (recipe.form == CallRecipe::Form::out) {
     text += ", into planned memory";
   }

@@ -10,6 +10,7 @@
 
 #include "torch/program/host.h"
 #include "torch/program/pack.h"
+#include "torch/program/pack_convolution.h"
 
 namespace escapement {
 
@@ -28,7 +29,7 @@ struct CallRecipe {
     uint32_t checked_strides = 0;
     bool may_alias = false;          // the trace says that it shares an operand's memory
   };
-  enum class Form : uint8_t { boxed, out, linear } form = Form::boxed;
+  enum class Form : uint8_t { boxed, out, linear, convolution } form = Form::boxed;
 
   bool may_copy_onto_itself = false;   // aten::copy_ of one layout
 
@@ -40,10 +41,11 @@ struct CallRecipe {
   std::vector<uint32_t> dead_after;       // buffers
   std::vector<uint32_t> operands;         // recipes of all operands
   bool effect = false;
-  // --- linear: x, weight, bias (or -1), and what follows it
+  // --- linear, convolution: x, weight, bias (or -1), and what follows it
   int32_t x = -1, weight = -1, bias = -1;
   std::string epilogue;
   bool may_pack = false;
+  ConvolutionWindow window;
 };
 
 CallRecipe make_call(const LaunchPlan& plan, const CallStep& step, TensorRecipes& tensors, Executable& executable,
@@ -55,6 +57,7 @@ std::string describe(const CallRecipe& recipe);
 struct CallState {
   torch::jit::Stack stack;
   PackedWeight packed;
+  HeldConvolution convolution;
 };
 
 // Runs a call. False: a result does not have the layout that the plan relies on.

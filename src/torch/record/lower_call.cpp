@@ -164,6 +164,7 @@ class CallRecorder {
   std::vector<Dim> strides_of(size_t i, const std::vector<Dim>& sizes) {
     const at::Tensor& real = call_.reals[i];
     if (claim_contiguous(i)) return call_.build.contiguous_strides(sizes);
+    if (claim_channels_last(i, sizes)) return channels_last_strides(dims_, sizes);
     if (known_ && call_.plan.sizes && call_.plan.sizes->layout == ResultLayout::heads && sizes.size() >= 3 && !shared_storage(real)) {
       std::vector<int32_t> order(sizes.size());
       std::iota(order.begin(), order.end(), 0);
@@ -187,6 +188,24 @@ class CallRecorder {
     const bool fixed = call_.plan.sizes && call_.plan.sizes->layout != ResultLayout::of_operands;
     if (fixed && tells_layout(real)) return true;
     return of_contiguous();
+  }
+
+  // Of images with their channels innermost, or by such weights, the operators that make images make such again. Seen where there are channels
+  // and positions to tell it by.
+  bool claim_channels_last(size_t i, const std::vector<Dim>& sizes) {
+    const at::Tensor& real = call_.reals[i];
+    if (!known_ || real.dim() != 4 || !call_.plan.sizes || call_.plan.sizes->layout != ResultLayout::contiguous || shared_storage(real)) return false;
+    if (!has_channels_last(0) && !(call_.find("weight") == 1 && has_channels_last(1))) return false;
+    const bool one_position = dims_.as_constant(sizes[2]) == 1 && dims_.as_constant(sizes[3]) == 1;
+    const bool tells = real.size(1) > 1 && (one_position || real.size(2) > 1 || real.size(3) > 1);
+    return tells && real.is_contiguous(at::MemoryFormat::ChannelsLast);
+  }
+
+  bool has_channels_last(int argument) {
+    const ValueId value = call_.value_at(argument);
+    if (!value) return false;
+    const TensorType type = call_.type(value);
+    return is_channels_last(dims_, type.sizes, type.strides) && !is_contiguous(dims_, type.sizes, type.strides);
   }
 
   bool of_contiguous() const {

@@ -72,20 +72,29 @@ Dim window_count(DimTable& dims, Dim size, Dim kernel, int64_t stride, int64_t p
   return dims.add(dims.floordiv(reach, dims.constant(stride)), dims.constant(1));
 }
 
+// "same" keeps the sizes of the image, with steps of one.
+bool keeps_sizes(OpCall& call) { return call.given("padding") && call.arg("padding").isString() && call.arg("padding").toStringRef() == "same"; }
+
+std::vector<int64_t> padding_of(OpCall& call) {
+  return call.arg("padding").isString() ? std::vector<int64_t>{0} : call.integers("padding");   // "valid"
+}
+
 Sizes convolution(OpCall& call) {
   const ValueId x = call.value("input"), w = call.value("weight");
-  if (call.flag("transposed") || (call.given("padding") && call.arg("padding").isString())) return {};
+  if (call.flag("transposed")) return {};
   if (call.varies("stride") || call.varies("padding") || call.varies("dilation")) return {};  // sizes are read from ATen's result
   const std::vector<Dim>&in = call.type(x).sizes, &kernel = call.type(w).sizes;
   const size_t spatial = kernel.size() - 2;
   const bool batched = in.size() == kernel.size();
-  const std::vector<int64_t> stride = call.integers("stride"), padding = call.integers("padding"), dilation = call.integers("dilation");
+  const std::vector<int64_t> stride = call.integers("stride"), padding = padding_of(call), dilation = call.integers("dilation");
   std::vector<Dim> out;
   if (batched) out.push_back(in[0]);
   out.push_back(kernel[0]);
-  for (size_t i = 0; i < spatial; ++i)
-    out.push_back(window_count(call.table(), in[in.size() - spatial + i], kernel[2 + i], at_or_last(stride, i, 1),
-                               at_or_last(padding, i, 0), at_or_last(dilation, i, 1)));
+  for (size_t i = 0; i < spatial; ++i) {
+    const Dim size = in[in.size() - spatial + i];
+    out.push_back(keeps_sizes(call) ? size : window_count(call.table(), size, kernel[2 + i], at_or_last(stride, i, 1), at_or_last(padding, i, 0),
+                                                          at_or_last(dilation, i, 1)));
+  }
   return {out};
 }
 
