@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string_view>
 
 #include "trace/copier.h"
@@ -15,16 +16,20 @@
 namespace escapement {
 namespace {
 
+bool calls_one_of(const Instr& instr, std::span<const std::string_view> targets) {
+  return instr.op == Op::call && std::ranges::find(targets, instr.attrs.target) != targets.end();
+}
+
 bool is_convolution(const Instr& instr) {
-  const bool named = instr.op == Op::call && (instr.attrs.target == "aten::conv2d" || instr.attrs.target == "aten::conv2d.padding");
-  return named && instr.operands.size() >= 2;
+  constexpr std::array<std::string_view, 4> kTargets = {"aten::conv2d", "aten::conv2d.padding", "aten::conv3d", "aten::conv3d.padding"};
+  return calls_one_of(instr, kTargets) && instr.operands.size() >= 2;
 }
 
 // Library calls that compute each channel by itself: the same bits in either layout, in which their result follows their operand.
 bool keeps_channels_apart(const Instr& instr) {
-  constexpr std::array<std::string_view, 4> kTargets = {"aten::max_pool2d", "aten::avg_pool2d", "aten::adaptive_avg_pool2d",
-                                                        "aten::upsample_nearest2d"};
-  return instr.op == Op::call && std::ranges::find(kTargets, instr.attrs.target) != kTargets.end();
+  constexpr std::array<std::string_view, 5> kTargets = {"aten::max_pool2d", "aten::avg_pool2d", "aten::adaptive_avg_pool2d", "aten::upsample_nearest2d",
+                                                        "aten::max_pool3d"};
+  return calls_one_of(instr, kTargets);
 }
 
 bool is_computed_by_element(const Instr& instr) {
@@ -78,14 +83,18 @@ class ChannelsLast {
       if (trace_[result].kind == ValueKind::tensor && root_of(result) == result) ++roots_[trace_.type(result).storage];
   }
 
-  bool has_one_position(const TensorType& type) const { return dims_.as_constant(type.sizes[2]) == 1 && dims_.as_constant(type.sizes[3]) == 1; }
+  bool has_one_position(const TensorType& type) const {
+    return std::all_of(type.sizes.begin() + 2, type.sizes.end(), [&](Dim size) { return dims_.as_constant(size) == 1; });
+  }
 
   // Memory of its own, in the usual order, in which nothing but this layout can be told from it.
   bool may_turn(ValueId value) {
     const TensorType& type = trace_.type(value);
-    return type.rank() == 4 && type.root == value && free_[value] && roots_[type.storage] == 1 && is_float(type.dtype) && !has_one_position(type) &&
+    return is_image(value) && type.root == value && free_[value] && roots_[type.storage] == 1 && is_float(type.dtype) && !has_one_position(type) &&
            is_contiguous(dims_, type.sizes, type.strides);
   }
+
+  bool is_image(ValueId value) const { return trace_.type(value).rank() == 4 || trace_.type(value).rank() == 5; }
 
   // --- which are wanted
 
@@ -105,7 +114,7 @@ class ChannelsLast {
   void want_operands(const Instr& instr) {
     const size_t count = keeps_channels_apart(instr) ? 1 : instr.operands.size();
     for (size_t i = 0; i < count; ++i)
-      if (const ValueId operand = instr.operands[i]; operand && trace_.type(operand).rank() == 4) wanted_[root_of(operand)] = true;
+      if (const ValueId operand = instr.operands[i]; operand && is_image(operand)) wanted_[root_of(operand)] = true;
   }
 
   // --- which do

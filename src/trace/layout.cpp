@@ -2,7 +2,6 @@
 #include "trace/layout.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 
 namespace escapement {
@@ -74,16 +73,15 @@ bool is_contiguous(DimTable& dims, std::span<const Dim> sizes, std::span<const D
   return true;
 }
 
-namespace {
-
-constexpr std::array<int32_t, 4> kChannelsLast = {0, 2, 3, 1};
-
-}  // namespace
-
-std::vector<Dim> channels_last_strides(DimTable& dims, std::span<const Dim> sizes) { return dense_strides(dims, sizes, kChannelsLast); }
+std::vector<Dim> channels_last_strides(DimTable& dims, std::span<const Dim> sizes) {
+  std::vector<int32_t> order(sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::rotate(order.begin() + 1, order.begin() + 2, order.end());
+  return dense_strides(dims, sizes, order);
+}
 
 bool is_channels_last(DimTable& dims, std::span<const Dim> sizes, std::span<const Dim> strides) {
-  if (sizes.size() != kChannelsLast.size()) return false;
+  if (sizes.size() != 4 && sizes.size() != 5) return false;
   const std::vector<Dim> wanted = channels_last_strides(dims, sizes);
   for (size_t axis = 0; axis < sizes.size(); ++axis)
     if (!is_one(dims, sizes[axis]) && !dims.same(strides[axis], wanted[axis])) return false;

@@ -13,7 +13,7 @@ namespace escapement {
 std::vector<Dim> contiguous_strides(DimTable& dims, std::span<const Dim> sizes);
 bool is_contiguous(DimTable& dims, std::span<const Dim> sizes, std::span<const Dim> strides);  // provably
 
-// An image of rank 4 with its channels (axis 1) innermost.
+// An image (rank 4), or a volume (rank 5), with its channels (axis 1) innermost.
 std::vector<Dim> channels_last_strides(DimTable& dims, std::span<const Dim> sizes);
 bool is_channels_last(DimTable& dims, std::span<const Dim> sizes, std::span<const Dim> strides);  // provably
 

@@ -2,7 +2,6 @@
 #include "torch/program/calls.h"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
 #include "support/error.h"
@@ -16,6 +15,7 @@ namespace escapement {
 namespace {
 
 constexpr uint32_t kNone = Id<void>::kNone;
+constexpr std::string_view kConvolutions[] = {"aten::conv1d", "aten::conv2d", "aten::conv3d"};
 constexpr std::string_view kOutForms[] = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::matmul"};
 
 c10::TypeKind scalar_kind(const c10::TypePtr& type) {
@@ -59,7 +59,7 @@ class Preparer {
     recipe_.effect = instr_.effect;
     recipe_.may_copy_onto_itself = name == "aten::copy_" && overload.empty() && operands_are_laid_out_alike();
     if (instr_.op == Op::linear) prepare_linear(pack_weights);
-    else if (name == "aten::conv2d" && pack_weights) prepare_convolution();
+    else if (pack_weights && std::ranges::find(kConvolutions, name) != std::end(kConvolutions)) prepare_convolution();
     else if (can_use_out(name, overload)) use_out(name);
     return std::move(recipe_);
   }
@@ -150,24 +150,43 @@ class Preparer {
     recipe_.may_pack = pack_weights && is_parameter(recipe_.arguments[1]);
   }
 
-  // Only where the layout that the library computes in is asked for already (specialize/channels_last.h, or the program itself).
   void prepare_convolution() {
-    const bool fits = has_channels_last(instr_.operands[0]) || has_channels_last(instr_.results[0]);
-    const std::optional<ConvolutionWindow> window = fits && !recipe_.autocast ? window_of(recipe_.arguments, kernel_sizes()) : std::nullopt;
-    if (!window || !is_parameter(recipe_.arguments[1])) return;
+    const bool fits = !recipe_.autocast && instr_.operands.size() >= 2 && plan_.trace.type(instr_.operands[1]).rank() >= 3;
+    const std::optional<ConvolutionWindow> window = fits ? window_of(recipe_.arguments, kernel_sizes()) : std::nullopt;
+    if (!window || !is_faster_packed(*window)) return;
+    if (!is_parameter(recipe_.arguments[1]) || recipe_.arguments[0].kind != CallRecipe::Argument::Kind::tensor) return;
     recipe_.form = CallRecipe::Form::convolution;
     recipe_.x = recipe_.arguments[0].tensors[0];
     recipe_.weight = recipe_.arguments[1].tensors[0];
     recipe_.bias = recipe_.arguments[2].kind == CallRecipe::Argument::Kind::tensor ? recipe_.arguments[2].tensors[0] : -1;
     recipe_.window = *window;
+    recipe_.only_single = plan_.trace.type(instr_.operands[1]).rank() == 5 && !is_channels_innermost();
     recipe_.may_pack = true;
   }
 
-  // Of the weight; 0 where they vary.
-  std::array<int64_t, 2> kernel_sizes() const {
+  // Images only where the layout that the library computes in is asked for already (specialize/channels_last.h, or the program itself).
+  bool is_faster_packed(const ConvolutionWindow& window) const {
+    if (!knows_layout(instr_.results[0])) return false;
+    const int rank = plan_.trace.type(instr_.operands[1]).rank();
+    if (rank != 4) return rank == 5 || window.groups > 1;
+    return is_channels_innermost();
+  }
+
+  bool is_channels_innermost() const { return has_channels_last(instr_.operands[0]) || has_channels_last(instr_.results[0]); }
+
+  // Of the weight, along each axis of an image; 0 where they vary.
+  std::vector<int64_t> kernel_sizes() const {
     const std::vector<Dim>& sizes = plan_.trace.type(instr_.operands[1]).sizes;
-    const auto size = [&](size_t axis) { return axis < sizes.size() ? plan_.trace.dims.as_constant(sizes[axis]).value_or(0) : 0; };
-    return {size(2), size(3)};
+    std::vector<int64_t> kernel;
+    for (size_t axis = 2; axis < sizes.size(); ++axis) kernel.push_back(plan_.trace.dims.as_constant(sizes[axis]).value_or(0));
+    return kernel;
+  }
+
+  // Else it is as the library leaves it, and that must be the one that eager calls.
+  bool knows_layout(ValueId value) const {
+    const TensorType& type = plan_.trace.type(value);
+    DimTable dims = plan_.trace.dims;   // a copy to compute in
+    return is_contiguous(dims, type.sizes, type.strides) || is_channels_last(dims, type.sizes, type.strides);
   }
 
   bool has_channels_last(ValueId value) const {
@@ -336,7 +355,7 @@ std::string describe(const CallRecipe& recipe) {
     text += recipe.may_pack ? ", packed where that is faster" : ", plain";
     if (!recipe.epilogue.empty()) text += ", followed by " + recipe.epilogue;
   } else if (recipe.form == CallRecipe::Form::convolution) {
-    text += ", packed, channels last";
+    text += ", packed";
   } else if (recipe.form == CallRecipe::Form::out) {
     text += ", into planned memory";
   }

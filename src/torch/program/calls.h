@@ -46,6 +46,7 @@ struct CallRecipe {
   std::string epilogue;
   bool may_pack = false;
   ConvolutionWindow window;
+  bool only_single = false;        // convolution: of one image or volume, since several are ATen's to compute as fast
 };
 
 CallRecipe make_call(const LaunchPlan& plan, const CallStep& step, TensorRecipes& tensors, Executable& executable,

@@ -24,7 +24,7 @@ constexpr size_t kMostUses = 256;    // of a weight that are remembered
 
 at::Tensor pack(const at::Tensor& weight, const ConvolutionWindow& window, c10::IntArrayRef image) {
   static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(kReorder, "").typed<Reorder>();
-  return op.call(weight, window.padding, window.stride, window.dilation, window.groups, image);
+  return op.call(weight.dim() == 3 ? weight.unsqueeze(2) : weight, window.padding, window.stride, window.dilation, window.groups, image);
 }
 
 // The library's own description of a layout, as bytes. Four of them are the gap behind a field and hold whatever was there; a layout that is taken

@@ -1,4 +1,4 @@
-// Packed weights of two-dimensional convolutions: oneDNN lays a weight out for a convolution of given sizes, on a given number of threads. In the
+// Packed weights of convolutions: oneDNN lays a weight out for a convolution of given sizes, on a given number of threads. In the
 // layout for other sizes it may compute ten times slower; but there are few layouts, and most sizes share one. So each use is asked once for its
 // layout, a weight is kept in each that came up, and what is valid is decided as for linear layers (pack.h): at every call. The bits of a result do
 // not depend on who packed the weight, or whether.
@@ -26,7 +26,7 @@ struct HeldConvolution {
   at::Tensor packed;
 };
 
-// The weight, packed for images like `x`. Packings are shared by all programs of the process.
+// The weight, packed for images like `x` (a line: as an image of one row). Packings are shared by all programs of the process.
 at::Tensor packed_for(const at::Tensor& x, const at::Tensor& weight, const ConvolutionWindow& window, HeldConvolution& held);
 
 bool can_pack_convolutions();   // does this torch have what it takes?

@@ -190,15 +190,15 @@ class CallRecorder {
     return of_contiguous();
   }
 
-  // Of images with their channels innermost, or by such weights, the operators that make images make such again. Seen where there are channels
-  // and positions to tell it by.
+  // Of images with their channels innermost, or by such weights, the operators that make images make such again. (Of volumes it depends on sizes which
+  // of ATen's convolutions is taken, and they differ.) Seen where there are channels and positions to tell it by.
   bool claim_channels_last(size_t i, const std::vector<Dim>& sizes) {
     const at::Tensor& real = call_.reals[i];
-    if (!known_ || real.dim() != 4 || !call_.plan.sizes || call_.plan.sizes->layout != ResultLayout::contiguous || shared_storage(real)) return false;
+    if (!known_ || !call_.plan.sizes || call_.plan.sizes->layout != ResultLayout::contiguous || shared_storage(real)) return false;
     if (!has_channels_last(0) && !(call_.find("weight") == 1 && has_channels_last(1))) return false;
-    const bool one_position = dims_.as_constant(sizes[2]) == 1 && dims_.as_constant(sizes[3]) == 1;
-    const bool tells = real.size(1) > 1 && (one_position || real.size(2) > 1 || real.size(3) > 1);
-    return tells && real.is_contiguous(at::MemoryFormat::ChannelsLast);
+    if (real.dim() != 4 || !real.is_contiguous(at::MemoryFormat::ChannelsLast) || real.size(1) == 1) return false;
+    const bool one_position = std::all_of(sizes.begin() + 2, sizes.end(), [&](Dim size) { return dims_.as_constant(size) == 1; });
+    return one_position || std::any_of(real.sizes().begin() + 2, real.sizes().end(), [](int64_t size) { return size > 1; });
   }
 
   bool has_channels_last(int argument) {
