@@ -42,8 +42,8 @@ bool is_free_view(Op op) {
          op == Op::slice || op == Op::select;
 }
 
-bool reads_any_layout(const Instr& instr, size_t operand) {
-  if (is_convolution(instr) || keeps_channels_apart(instr)) return operand == 0;
+// What takes its operand in any layout and gives a result that does not tell. A library call's is brought into the layout that it is known to have.
+bool reads_any_layout(const Instr& instr) {
   return is_computed_by_element(instr) || info(instr.op).kind == OpKind::reduce || is_free_view(instr.op);
 }
 
@@ -78,9 +78,16 @@ class ChannelsLast {
 
   void note_uses(const Instr& instr) {
     for (size_t i = 0; i < instr.operands.size(); ++i)
-      if (const ValueId operand = instr.operands[i]; operand && !reads_any_layout(instr, i)) keep(operand);
+      if (const ValueId operand = instr.operands[i]; operand && !reads_any_layout(instr) && !(i == 0 && is_known_call(instr))) keep(operand);
     for (const ValueId result : instr.results)
       if (trace_[result].kind == ValueKind::tensor && root_of(result) == result) ++roots_[trace_.type(result).storage];
+  }
+
+  // One that is known here, with a result whose layout is, too.
+  bool is_known_call(const Instr& instr) {
+    if (!is_convolution(instr) && !keeps_channels_apart(instr)) return false;
+    const TensorType& type = trace_.type(instr.results[0]);
+    return is_contiguous(dims_, type.sizes, type.strides) || is_channels_last(dims_, type.sizes, type.strides);
   }
 
   bool has_one_position(const TensorType& type) const {
