@@ -21,7 +21,8 @@ bool calls_one_of(const Instr& instr, std::span<const std::string_view> targets)
 }
 
 bool is_convolution(const Instr& instr) {
-  constexpr std::array<std::string_view, 4> kTargets = {"aten::conv2d", "aten::conv2d.padding", "aten::conv3d", "aten::conv3d.padding"};
+  constexpr std::array<std::string_view, 5> kTargets = {"aten::conv2d", "aten::conv2d.padding", "aten::conv3d", "aten::conv3d.padding",
+                                                        "aten::conv_transpose2d.input"};
   return calls_one_of(instr, kTargets) && instr.operands.size() >= 2;
 }
 

@@ -98,6 +98,27 @@ Sizes convolution(OpCall& call) {
   return {out};
 }
 
+// (size - 1) * stride - 2 * padding + dilation * (kernel - 1) + what is added at the end + 1
+Sizes transposed_convolution(OpCall& call) {
+  const ValueId x = call.value("input"), w = call.value("weight");
+  for (const char* name : {"stride", "padding", "output_padding", "dilation", "groups"})
+    if (call.varies(name)) return {};
+  DimTable& dims = call.table();
+  const std::vector<Dim> in = call.type(x).sizes, kernel = call.type(w).sizes;
+  const size_t spatial = kernel.size() - 2;
+  const auto number = [&](const char* name, size_t i, int64_t otherwise) { return dims.constant(at_or_last(call.integers(name), i, otherwise)); };
+  std::vector<Dim> out;
+  if (in.size() == kernel.size()) out.push_back(in[0]);
+  out.push_back(dims.mul(kernel[1], dims.constant(call.integer("groups"))));
+  for (size_t i = 0; i < spatial; ++i) {
+    const Dim steps = dims.mul(dims.sub(in[in.size() - spatial + i], dims.constant(1)), number("stride", i, 1));
+    const Dim reach = dims.mul(dims.sub(kernel[2 + i], dims.constant(1)), number("dilation", i, 1));
+    const Dim ends = dims.sub(dims.add(number("output_padding", i, 0), dims.constant(1)), dims.mul(dims.constant(2), number("padding", i, 0)));
+    out.push_back(dims.add(dims.add(steps, reach), ends));
+  }
+  return {out};
+}
+
 Sizes pooling(OpCall& call) {
   const std::vector<Dim>& in = sizes_of(call, 0);
   const std::vector<int64_t> kernel = call.integers("kernel_size"), padding = call.integers("padding"), dilation = call.integers("dilation");
@@ -231,6 +252,8 @@ constexpr SizeRuleRow kRules[] = {
     // windows
     {"conv1d", convolution, fixed}, {"conv2d", convolution, fixed}, {"conv3d", convolution, fixed}, {"convolution", convolution, fixed},
     {"_convolution", convolution, fixed}, {"mkldnn_convolution", convolution, fixed},
+    {"conv_transpose1d", transposed_convolution, fixed}, {"conv_transpose2d", transposed_convolution, fixed},
+    {"conv_transpose3d", transposed_convolution, fixed},
     {"max_pool1d", pooling, fixed}, {"max_pool2d", pooling, fixed}, {"max_pool3d", pooling, fixed}, {"avg_pool1d", pooling, fixed},
     {"avg_pool2d", pooling, fixed}, {"avg_pool3d", pooling, fixed}, {"max_pool2d_with_indices", pooling, fixed},
     {"adaptive_avg_pool1d", adaptive_pooling, fixed}, {"adaptive_avg_pool2d", adaptive_pooling, fixed},

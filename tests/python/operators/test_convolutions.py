@@ -101,7 +101,8 @@ class Written(nn.Module):
 BETWEEN = {"relu": nn.ReLU(), "in place": nn.ReLU(inplace=True), "norm": nn.BatchNorm2d(8), "max": nn.MaxPool2d(2), "average": nn.AvgPool2d(3, 1, 1),
            "adaptive": nn.AdaptiveAvgPool2d(5), "nearest": nn.Upsample(scale_factor=2), "bilinear": nn.Upsample(scale_factor=2, mode="bilinear"),
            "joined": Joined(), "residual": Residual(), "layer norm": Norm(), "regrouped": Regrouped(), "written": Written(), "padded": nn.ZeroPad2d((1, 0, 2, 1)),
-           "shuffled": nn.ChannelShuffle(2), "depthwise": nn.Conv2d(8, 8, 3, padding=1, groups=8), "identity": nn.Identity(), "pointwise": nn.Conv2d(8, 8, 1)}
+           "shuffled": nn.ChannelShuffle(2), "depthwise": nn.Conv2d(8, 8, 3, padding=1, groups=8), "identity": nn.Identity(), "pointwise": nn.Conv2d(8, 8, 1),
+           "transposed": nn.ConvTranspose2d(8, 8, 3, 2, padding=1, output_padding=1, groups=2)}
 
 
 @pytest.mark.parametrize("channels_last", [False, True])

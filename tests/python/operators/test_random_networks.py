@@ -32,6 +32,9 @@ def convolution(rng, channels):
     groups = rng.choice([1, 1, 1, 2, channels])
     made = rng.choice([channels, channels, 2 * channels, 8])
     made = made if made % groups == 0 else channels
+    if rng.random() < 0.2:
+        stride = rng.choice([1, 2, 3])
+        return nn.ConvTranspose2d(channels, made, rng.choice([1, 2, 3]), stride, padding=rng.choice([0, 0, 1]), output_padding=rng.randrange(stride), groups=groups), made
     return nn.Conv2d(channels, made, groups=groups, bias=rng.random() < 0.6, **window(rng, 2)), made
 
 
