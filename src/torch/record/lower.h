@@ -30,6 +30,9 @@ enum class ResultLayout : uint8_t {
   heads,         // attention: contiguous, or with axes 1 and 2 in the other order
 };
 
+// Networks of torch.nn that are one operator: lstm, gru, rnn_tanh, rnn_relu.
+bool is_recurrent(std::string_view base);
+
 struct SizeRuleRow {
   std::string_view name;
   SizeRule rule;

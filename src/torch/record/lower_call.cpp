@@ -110,8 +110,11 @@ class CallRecorder {
 
   bool draws() const { return (call_.plan.random && !has_no_dropout()) || call_.draws; }
 
-  // Attention draws for its dropout alone.
-  bool has_no_dropout() const { return call_.plan.base == "scaled_dot_product_attention" && call_.number("dropout_p") == 0; }
+  // Attention draws for its dropout alone, and so do recurrent networks, in training.
+  bool has_no_dropout() const {
+    if (call_.plan.base == "scaled_dot_product_attention") return call_.number("dropout_p") == 0;
+    return is_recurrent(call_.plan.base) && (!call_.flag("train") || call_.number("dropout") == 0);
+  }
 
   // An empty list is a result.
   bool returns_nothing() const { return call_.reals.empty() && call_.plan.schema->returns().empty(); }

@@ -119,6 +119,22 @@ Sizes transposed_convolution(OpCall& call) {
   return {out};
 }
 
+// (input, state or [state, cell], ...) of whole batches: what each step gives, then the last state as the first was.
+Sizes recurrent(OpCall& call) {
+  const ValueId input = call.find("input") == 0 ? call.value_at(0) : ValueId();
+  const size_t states = call.plan.base == "lstm" ? 2 : 1;
+  if (!input || call.rank(input) != 3 || call.values.size() <= states || call.varies("bidirectional")) return {};
+  Sizes sizes(1);
+  for (size_t i = 1; i <= states; ++i) {
+    if (!call.values[i] || call.rank(call.values[i]) != 3) return {};
+    sizes.push_back(call.type(call.values[i]).sizes);
+  }
+  const std::vector<Dim>& in = call.type(input).sizes;
+  const Dim directions = call.table().constant(call.flag("bidirectional") ? 2 : 1);
+  sizes[0] = {in[0], in[1], call.table().mul(directions, sizes[1][2])};
+  return sizes;
+}
+
 Sizes pooling(OpCall& call) {
   const std::vector<Dim>& in = sizes_of(call, 0);
   const std::vector<int64_t> kernel = call.integers("kernel_size"), padding = call.integers("padding"), dilation = call.integers("dilation");
@@ -260,6 +276,8 @@ constexpr SizeRuleRow kRules[] = {
     {"_adaptive_avg_pool2d", adaptive_pooling, fixed}, {"adaptive_max_pool2d", adaptive_pooling, fixed},
     {"upsample_nearest2d", upsample, fixed}, {"upsample_bilinear2d", upsample, fixed}, {"upsample_bicubic2d", upsample, fixed},
     {"upsample_nearest1d", upsample, fixed}, {"upsample_linear1d", upsample, fixed},
+    // recurrent networks: the library that is taken decides how results lie
+    {"lstm", recurrent, own}, {"gru", recurrent, own}, {"rnn_tanh", recurrent, own}, {"rnn_relu", recurrent, own},
     // others
     {"index", indexed, free}, {"topk", topk, fixed}, {"repeat", repeat, fixed}, {"tile", nullptr, free},
     {"cross_entropy_loss", one_dropped, fixed}, {"nll_loss_nd", one_dropped, fixed}, {"nll_loss_forward", one_dropped, fixed},
@@ -276,6 +294,11 @@ constexpr SizeRuleRow kRules[] = {
 };
 
 }  // namespace
+
+bool is_recurrent(std::string_view base) {
+  const SizeRuleRow* const row = find_size_rule(base);
+  return row != nullptr && row->rule == recurrent;
+}
 
 const SizeRuleRow* find_size_rule(std::string_view base) {
   static const auto table = [] {
