@@ -2,6 +2,7 @@
 #include "torch/program/calls_convolution.h"
 
 #include <ATen/Context.h>
+#include <ATen/ops/linear.h>
 
 #include <algorithm>
 #include <utility>
@@ -85,14 +86,43 @@ at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, const at::Ten
                  window.groups, "none", c10::List<std::optional<at::Scalar>>(), "");
 }
 
+bool is_product(const at::Tensor& weight) { return weight.numel() == weight.size(0) * weight.size(1); }
+
+bool takes_each_position_once(const ConvolutionWindow& window) {
+  const auto all = [](const Numbers& numbers, int64_t n) { return std::ranges::all_of(numbers, [=](int64_t number) { return number == n; }); };
+  return all(window.stride, 1) && all(window.padding, 0);
+}
+
 // What ATen computes by itself and not by that library: a call of the library takes 20 us before any work, which little work does not repay.
 bool is_little_work(const at::Tensor& x, const at::Tensor& weight, const ConvolutionWindow& window) {
-  constexpr int64_t kMostElements = 20480;   // of an image that ATen keeps to itself
+  constexpr int64_t kMostElements = 20480, kMostImages = 15;   // that ATen keeps to itself: of one image, of products
   constexpr int64_t kOfProduct = 4'000'000, kOfImage = 1'000'000, kOfVolume = 300'000;   // multiplications
-  if (x.size(0) != 1 || window.groups != 1 || x.numel() > kMostElements || (weight.size(2) > 3 && weight.size(3) > 3)) return false;
-  const bool is_product = weight.numel() == weight.size(0) * weight.size(1);
-  const int64_t most = x.dim() == 5 ? kOfVolume : is_product ? kOfProduct : kOfImage;
-  return weight.numel() * positions(x, weight, window) <= most;
+  if (window.groups != 1 || (weight.size(2) > 3 && weight.size(3) > 3)) return false;
+  const bool product = is_product(weight) && takes_each_position_once(window);
+  if (product ? x.size(0) > kMostImages : x.size(0) != 1 || x.numel() > kMostElements) return false;
+  const int64_t most = x.dim() == 5 ? kOfVolume : product ? kOfProduct : kOfImage;
+  return x.size(0) * weight.numel() * positions(x, weight, window) <= most;
+}
+
+// Images of one position by a kernel of one: a matrix product, in squeeze-and-excitation for instance.
+bool is_matrix_product(const at::Tensor& x, const at::Tensor& weight, const ConvolutionWindow& window) {
+  return x.numel() == x.size(0) * x.size(1) && is_product(weight) && window.groups == 1 && takes_each_position_once(window);
+}
+
+at::Tensor matrix_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  std::vector<int64_t> sizes(static_cast<size_t>(x.dim()), 1);
+  sizes[0] = x.size(0), sizes[1] = weight.size(0);
+  const at::Tensor rows = x.reshape({x.size(0), x.size(1)}), matrix = weight.reshape({weight.size(0), weight.size(1)});
+  return at::linear(rows, matrix, bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt).view(sizes);
+}
+
+// Undefined: ATen's to compute.
+at::Tensor computed(const CallRecipe& recipe, CallState& state, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  const at::Tensor kernel = as_image(weight);
+  if (!library_present() || !at::globalContext().userEnabledMkldnn() || !suits(x, kernel, bias, recipe.window)) return {};
+  if (is_matrix_product(x, kernel, recipe.window)) return matrix_product(x, kernel, bias);
+  if (is_little_work(x, kernel, recipe.window) || (recipe.only_single && x.size(0) != 1)) return {};
+  return convolve(x, packed_for(x, weight, recipe.window, state.convolution), bias, recipe.window);
 }
 
 }  // namespace
@@ -108,13 +138,11 @@ std::optional<ConvolutionWindow> window_of(const std::vector<CallRecipe::Argumen
 
 bool run_convolution(const CallRecipe& recipe, CallState& state) {
   const bool is_line = state.stack[0].toTensor().dim() == 3;
-  const at::Tensor x = as_image(state.stack[0].toTensor()), weight = state.stack[1].toTensor(), kernel = as_image(weight);
   const at::Tensor bias = recipe.bias < 0 ? at::Tensor() : state.stack[2].toTensor();
-  if (!library_present() || !at::globalContext().userEnabledMkldnn() || !suits(x, kernel, bias, recipe.window)) return false;
-  if (is_little_work(x, kernel, recipe.window) || (recipe.only_single && x.size(0) != 1)) return false;
-  at::Tensor made = convolve(x, packed_for(x, weight, recipe.window, state.convolution), bias, recipe.window);
+  const at::Tensor made = computed(recipe, state, as_image(state.stack[0].toTensor()), state.stack[1].toTensor(), bias);
+  if (!made.defined()) return false;
   state.stack.clear();
-  state.stack.emplace_back(is_line ? made.squeeze(2) : std::move(made));
+  state.stack.emplace_back(is_line ? made.squeeze(2) : made);
   return true;
 }
 

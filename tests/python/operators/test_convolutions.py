@@ -74,6 +74,17 @@ class Joined(nn.Module):
         return torch.cat([x[:, ::2], x[:, 1::2].relu()], 1) * x.mean((2, 3), keepdim=True).sigmoid()
 
 
+class Excited(nn.Module):
+    """Squeeze and excitation: convolutions of one position."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(8, 3, 1), nn.ReLU(), nn.Conv2d(3, 8, 1), nn.Sigmoid())
+
+    def forward(self, x):
+        return x * self.gate(x)
+
+
 class Residual(nn.Module):
     def forward(self, x):
         return F.silu(x) + x
@@ -100,7 +111,7 @@ class Written(nn.Module):
 
 BETWEEN = {"relu": nn.ReLU(), "in place": nn.ReLU(inplace=True), "norm": nn.BatchNorm2d(8), "max": nn.MaxPool2d(2), "average": nn.AvgPool2d(3, 1, 1),
            "adaptive": nn.AdaptiveAvgPool2d(5), "nearest": nn.Upsample(scale_factor=2), "bilinear": nn.Upsample(scale_factor=2, mode="bilinear"),
-           "joined": Joined(), "residual": Residual(), "layer norm": Norm(), "regrouped": Regrouped(), "written": Written(), "padded": nn.ZeroPad2d((1, 0, 2, 1)),
+           "joined": Joined(), "excited": Excited(), "residual": Residual(), "layer norm": Norm(), "regrouped": Regrouped(), "written": Written(), "padded": nn.ZeroPad2d((1, 0, 2, 1)),
            "shuffled": nn.ChannelShuffle(2), "depthwise": nn.Conv2d(8, 8, 3, padding=1, groups=8), "identity": nn.Identity(), "pointwise": nn.Conv2d(8, 8, 1),
            "transposed": nn.ConvTranspose2d(8, 8, 3, 2, padding=1, output_padding=1, groups=2)}
 
