@@ -44,6 +44,7 @@ class Forward {
   c10::IValue result(const ScriptStep::Result& from, std::span<const c10::IValue> arguments);
   at::Tensor tensor(ValueId value, c10::ScalarType dtype, bool inference);
   at::Tensor root(ValueId value, c10::ScalarType dtype, bool inference);
+  std::vector<int64_t> strides(const TensorType& type) const;
   std::vector<int64_t> values(const std::vector<Dim>& dims) const;
   void hand_over(const ScriptStep& step, torch::jit::Stack& stack, size_t arguments);
   bool is_view(const ScriptStep& step) const;

@@ -453,6 +453,20 @@ def test_sizes_of_nothing_and_one(shape):
             same(ours, theirs)
 
 
+def test_strides_of_nothing_behind_an_exit():
+    """What the host looks at again on the way to an exit, and nobody needs any more, is laid out as eager makes it."""
+    def function(x):
+        made = [x < x, x.t() + 1, x.unsqueeze(1).expand(-1, 3, -1) * 2]
+        strides = [y.stride() for y in made]
+        x.diagonal().fill_(0.5)
+        return strides, made[0].is_contiguous(), made[1].t().is_contiguous()
+
+    compiled = escapement.jit(function)
+    with torch.no_grad():
+        for size in [(0, 2), (2, 0), (0, 0), (3, 2), (1, 0), (0, 1)] * 3:
+            assert compiled(torch.zeros(size)) == function(torch.zeros(size)), size
+
+
 def test_arguments_that_share_memory():
     def program(x, y):
         x.add_(1)
