@@ -401,6 +401,7 @@ class OneOp {
     const Op op = tape_.trace()[made_by].op;
     if (info(op).kind == OpKind::pointwise) hold_order_of_axes(operands, type);
     if (op == Op::attention) hold_nothing(operands, type);
+    if (op == Op::attention && type.rank() < 4) hold_unseen_order(operands, type);   // of heads the layout is known
     if (plan_.base == "index") hold_unseen_order(operands, type);
   }
 
