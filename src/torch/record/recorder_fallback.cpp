@@ -401,8 +401,7 @@ class OneOp {
     const Op op = tape_.trace()[made_by].op;
     if (info(op).kind == OpKind::pointwise) hold_order_of_axes(operands, type);
     if (op == Op::attention) hold_nothing(operands, type);
-    if (op == Op::attention && type.rank() < 4) hold_unseen_order(operands, type);   // of heads the layout is known
-    if (plan_.base == "index") hold_unseen_order(operands, type);
+    if (plan_.base == "index" || (op == Op::attention && type.rank() < 4)) hold_unseen_order(operands, type);   // of heads it is known
   }
 
   // Picked elements lie in the order of the argument's strides. Axes of which no two elements each were seen may lie otherwise than they do.
