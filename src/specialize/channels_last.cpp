@@ -26,7 +26,8 @@ bool is_convolution(const Instr& instr) {
   return calls_one_of(instr, kTargets) && instr.operands.size() >= 2;
 }
 
-// Library calls that compute each channel by itself: the same bits in either layout, in which their result follows their operand.
+// Library calls that compute each channel by itself, and whose result follows their operand's layout: the same bits in either, but for
+// adaptive_avg_pool2d, which adds up in another order.
 bool keeps_channels_apart(const Instr& instr) {
   constexpr std::array<std::string_view, 5> kTargets = {"aten::max_pool2d", "aten::avg_pool2d", "aten::adaptive_avg_pool2d", "aten::upsample_nearest2d",
                                                         "aten::max_pool3d"};

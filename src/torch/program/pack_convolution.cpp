@@ -28,7 +28,7 @@ at::Tensor pack(const at::Tensor& weight, const ConvolutionWindow& window, c10::
 }
 
 // The library's own description of a layout, as bytes. Four of them are the gap behind a field and hold whatever was there; a layout that is taken
-// for another because of such bytes is only kept twice.
+// for another because of such bytes is only kept twice. (Were two that differ taken for one, the library would compute with the wrong one more slowly.)
 std::string layout_of(const at::Tensor& packed) {
   static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(kDescribe, "").typed<Describe>();
   const at::Tensor bytes = op.call(packed);

@@ -217,6 +217,30 @@ def test_the_bits_do_not_depend_on_what_was_called_before():
             assert torch.equal(mixed(images(*size)), alone[size](images(*size)))
 
 
+@pytest.mark.parametrize("size", [(2, 12, 10), (3, 7, 11), (5, 1, 1), (1, 67, 61)])
+def test_the_packed_library_call_really_runs(size):
+    """Seen by the profiler, at sizes that were not recorded."""
+    made = escapement.jit(Net(BETWEEN["norm"]).eval())
+    with torch.no_grad():
+        made(images(2, 9, 9)), made(images(2, 9, 9))
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as seen:
+            made(images(*size))
+    assert sum(event.name == "mkldnn::_convolution_pointwise" for event in seen.events()) == 2
+    assert made.info()["recordings"] == 1
+
+
+POOLS = [lambda x: F.max_pool2d(x, 2), lambda x: F.avg_pool2d(x, 3, 2, 1), lambda x: F.interpolate(x, scale_factor=2, mode="nearest")]
+
+
+@pytest.mark.parametrize("pool", POOLS)
+def test_poolings_have_the_same_bits_in_either_layout(pool):
+    """What `keeps_channels_apart` in specialize/channels_last.cpp counts on."""
+    for size in [(2, 12, 10), (1, 7, 9), (3, 31, 17), (1, 5, 64)]:
+        for channels in (1, 3, 16, 33):
+            x = images(*size, channels=channels)
+            assert torch.equal(pool(x), pool(x.to(memory_format=torch.channels_last)))
+
+
 def test_weights_that_change_are_packed_anew():
     net = Net().eval()
     made, x = escapement.jit(net), images(2, 9, 9)
