@@ -39,7 +39,7 @@ x + r; x * c; x + 1.5; 2 - x; x / 3; x ** 2; x ** 3; x ** 0.5; x ** -1; 2 ** x; 
 torch.where(b, x, y); torch.where(b, x, 0.0); x.masked_fill(b, 0); torch.addcmul(x, x, y); torch.addcdiv(x, x, y.abs() + 1); F.gelu(x, approximate="tanh");
 F.prelu(x, x[0, :1]); F.threshold(x, 0.1, 20.0); F.dropout(x, 0.0); F.dropout(x, 0.1, training=False); x.to(torch.float64); x.to(torch.bfloat16);
 x.to(torch.int32); x.bool(); x.clone(); x.contiguous(); x.t().contiguous(); x.frexp()[0]; x.ldexp(y); x.heaviside(y); x.polygamma(1) ;
-x.sum(); x.sum(0); x.sum(1); x.mean(); x.mean(0); x.mean(-1, keepdim=True); x.amax(1); x.amin(0); x.max(1)[0]; x.min(0); x.max(); x.argmax(1); x.argmin();
+x.sum(); x.sum(0); x.sum(1); x.mean(); c.var(0); c.std(0); c.softmax(0); c.log_softmax(0); (c * c).sum(0); x.mean(0); x.mean(-1, keepdim=True); x.amax(1); x.amin(0); x.max(1)[0]; x.min(0); x.max(); x.argmax(1); x.argmin();
 x.prod(1); x.std(1); x.std(0); x.var(); x.norm(); x.norm(dim=1); x.norm(p=1, dim=0); torch.linalg.vector_norm(x, 3, 1); x.any(); x.all(1); (x > 0).any(0);
 x.logsumexp(1); x.logsumexp(0); x.nansum(1); x.nanmean(1); x.count_nonzero(1); (x > 0).sum(); (x > 0).sum(1); x.median(1)[0]; x.median(); x.kthvalue(2, 1)[0];
 x.mode(1)[0]; x.quantile(0.5, 1); x.aminmax(dim=1); torch.std_mean(x, 1); torch.var_mean(x, 0); x.cumsum(1); x.cumsum(0); x.cumprod(1); x.cummax(1)[0];
@@ -75,6 +75,7 @@ torch.linalg.eigvalsh(m @ m.t()); torch.linalg.matrix_norm(m); torch.linalg.matr
 # Several operators where an operand repeats along one axis and changes along another that is reduced as well: weights of channels, masks of pixels.
 REPEATED = """F.group_norm(img, 1, w[0, :, 0, 0], w[0, :, 1, 1]); F.silu(F.group_norm(img, 1, w[0, :, 0, 0], w[0, :, 1, 1])); (img * w[:, 0, :1, :1]).sum(); (img * w[:, 0, :1, :1]).sum((1, 2, 3));
 ((img - 1).pow(2) * img[:, :1]).sum(); ((img - 1).pow(2) * img[:, :1]).sum((1, 2, 3)); (img * img[:, :1]).mean((1, 3)); (img * w[:, 0, :1, :1]).flatten(1).softmax(1); (img * img[:, :1]).amax((1, 2, 3));
+(img[..., 1:] - img[..., :-1]).abs().sum() + (img[..., 1:, :] - img[..., :-1, :]).abs().sum(); img.var((0, 2, 3)); (img[..., :-1] * img[..., 1:]).sum((0, 2, 3)); img[..., 1:].amax((1, 2, 3));
 img * torch.rsqrt(img.pow(2).mean((1, 2, 3), keepdim=True) + 1e-5) * w[:, 0, :1, :1]; (img - img.mean((1, 2, 3), keepdim=True)) / img.std((1, 2, 3), keepdim=True) * w[:, 0, :1, :1]"""
 IMAGE = """F.conv2d(img, w); F.conv2d(img, w, padding=1); F.relu(F.conv2d(img, w)); F.conv2d(img, w, stride=2); F.conv2d(img, w[:, :1].expand(img.shape[1], 1, 3, 3), groups=img.shape[1]);
 F.conv_transpose2d(img, w.transpose(0, 1)); F.conv1d(img[:, :, 0], w[:, :, 0]); F.max_pool2d(img, 2); F.avg_pool2d(img, 2); F.max_pool2d(img, 3, 2, 1); F.adaptive_avg_pool2d(img, 1);

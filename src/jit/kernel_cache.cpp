@@ -15,7 +15,7 @@ namespace escapement {
 namespace {
 
 std::string variant_symbol(const std::string& kernel, Variant variant) {
-  static constexpr std::array<const char*, kVariants> kSuffix{"", "_general", "_partial", "_finish", "_block", "_strided", "_tile"};
+  static constexpr std::array<const char*, kVariants> kSuffix{"", "_general", "_partial", "_finish", "_block", "_strided", "_tile", "_alone"};
   return kernel + kSuffix[static_cast<size_t>(variant)];
 }
 
@@ -29,6 +29,7 @@ class CompiledKernel final : public KernelCode, public std::enable_shared_from_t
     if (variant == Variant::block) return has_block(nest_);
     if (variant == Variant::tile) return has_tile(nest_);
     if (variant == Variant::strided) return has_strided(nest_);
+    if (variant == Variant::alone) return has_alone(nest_);
     return variant == Variant::fast || variant == Variant::general || can_split(nest_);
   }
 
@@ -115,7 +116,7 @@ std::shared_ptr<CompiledKernel> find(Cache& c, uint64_t key, const LoopNest& nes
 }
 
 constexpr std::array<Variant, kVariants> kAllVariants{Variant::fast,  Variant::general, Variant::partial, Variant::finish,
-                                                      Variant::block, Variant::strided, Variant::tile};
+                                                      Variant::block, Variant::strided, Variant::tile, Variant::alone};
 
 // Every variant that the objects hold. Whether the fast one is among them.
 bool link(CompiledKernel& kernel, const ObjectCode& objects) {

@@ -301,6 +301,25 @@ TEST(CodegenRow, ReducesWhatRepeatsAlongAnAxis) {
   }
 }
 
+// Segments that cross from run to run, which begin and end anywhere in the 32 lanes; what is stored on the way goes to its own places only.
+TEST(CodegenRow, SegmentsOfSeveralRuns) {
+  for (DType type : kStorage)
+    for (Op op : kReductions) {
+      if (!reduces(op, compute_type(type))) continue;
+      SCOPED_TRACE("op " + std::to_string(int(op)) + " " + std::string(name_of(type)));
+      for (const bool stores : {false, true}) {
+        LoopNest nest = reduction(Schedule::row, op, type, {false, true, true});
+        if (stores) nest.params.push_back({type, true, InnerStride::unit}), nest.stages[0].stores = {{2, nest.stages[0].reductions[0].value}};
+        for (const auto& [runs, elements] : {std::pair{40, 32}, {3, 50}, {70, 49}, {5, 784}, {2, 1027}}) {
+          Launch launch = launch_of(nest, {3, runs, elements}, elements == 49 ? Values::wild : Values::tame);
+          launch.operands[0].strides = {runs * (elements + 3), elements + 3, 1};
+          if (stores) launch.operands.push_back({{runs * (elements + 1), elements + 1, 1}});
+          expect_equal(nest, Variant::general, launch, {2, 1});
+        }
+      }
+    }
+}
+
 TEST(CodegenBlock, LayerNorm) {
   for (DType type : {DType::f32, DType::bf16, DType::f16}) {
     LoopNest nest = layer_norm(type, Schedule::row);
@@ -435,6 +454,34 @@ TEST(CodegenRow, GatherInsideARow) {
 }
 
 // --- columns
+
+// One column for each point around it, walked as a row: what its stages share along the columns is the column's own.
+TEST(CodegenColumn, AloneItIsARow) {
+  for (DType type : {DType::f32, DType::bf16, DType::f64}) {
+    LoopNest nest = layer_norm(type == DType::f64 ? DType::f32 : type, Schedule::column);
+    ASSERT_TRUE(has_alone(nest));
+    for (int64_t n : kSizes) {
+      if (n > 0) expect_equal(nest, Variant::alone, layer_norm_launch(nest, {3, n, 1}, n), {2, 1});
+    }
+    for (Op op : kReductions) {   // of two walks: a reduction, and a copy of the elements
+      if (!reduces(op, compute_type(type))) continue;
+      LoopNest two = reduction(Schedule::column, op, type, {false, true, false});
+      two.params.push_back({type, true, InnerStride::unit});
+      Stage second;
+      second.inputs = {load_of(0)};
+      second.stores = {{2, second.body.input(0, compute_type(type))}};
+      two.stages.push_back(second);
+      ASSERT_TRUE(has_alone(two));
+      for (int64_t n : kFewSizes) {
+        Launch launch = launch_of(two, {4, n, 1}, n == 33 ? Values::wild : Values::tame);
+        launch.operands.push_back({row_major({4, n, 1})});
+        expect_equal(two, Variant::alone, launch, {2, 1});
+      }
+    }
+  }
+  EXPECT_FALSE(has_alone(reduction(Schedule::column, Op::sum, DType::f32, {true, false})));
+  EXPECT_FALSE(has_alone(reduction(Schedule::row, Op::sum, DType::f32, {false, true})));
+}
 
 TEST(CodegenColumn, EveryReductionOnEveryType) {
   for (DType type : kStorage)

@@ -73,6 +73,38 @@ TEST(RunGeometry, ReducedAxesThatDoNotMergeAreGeneral) {
   EXPECT_FALSE(is_fast(nest, g));
 }
 
+LoopNest reading(LoopNest nest) {
+  nest.stages[0].inputs.resize(1);
+  return nest;
+}
+
+TEST(RunGeometry, LongRunsAreTakenWhereTheyAre) {
+  const LoopNest nest = reading(sum_nest(1, 2));
+  const Geometry runs{{64, 16, 784}, {3136, 200704, 4, 0, 4, 0, 0, 0}}, shorter{{64, 16, 47}, {188, 12032, 4, 0, 4, 0, 0, 0}};
+  EXPECT_TRUE(is_in_long_runs(nest, runs));
+  EXPECT_FALSE(is_in_long_runs(nest, shorter));
+  Geometry apart = runs;
+  apart.strides[2] = 8;
+  EXPECT_FALSE(is_in_long_runs(nest, apart));
+  LoopNest indexed = nest;
+  indexed.stages[0].inputs.push_back({LoopInput::Kind::index, 2});
+  EXPECT_FALSE(is_in_long_runs(indexed, runs));
+}
+
+TEST(RunGeometry, OneColumnOfAdjacentElementsIsAlone) {
+  LoopNest nest = reading(sum_nest(2, 1));
+  nest.schedule = Schedule::column;
+  std::swap(nest.axes[1], nest.axes[2]);
+  nest.params[1].inner = InnerStride::unit;
+  const Geometry one{{3, 500, 1}, {2000, 4, 4, 0, 4, 0, 4, 0}}, two{{3, 500, 2}, {4000, 8, 4, 0, 8, 0, 4, 0}};
+  EXPECT_TRUE(is_alone(nest, one));
+  EXPECT_FALSE(is_alone(nest, two));
+  Geometry apart = one;
+  apart.strides[1] = 8;
+  EXPECT_FALSE(is_alone(nest, apart));
+  EXPECT_FALSE(is_alone(sum_nest(2, 1), one));
+}
+
 TEST(RunGeometry, AnEmptyReductionIsOneEmptyAxis) {
   const LoopNest nest = sum_nest(1, 2);
   Geometry g{{2, 0, 5}, {0, 80, 4, 0, 4, 0, 0, 0}};

@@ -144,6 +144,21 @@ TEST(RunStaging, ARowThatManyStagesWalkIsCopiedWhole) {
   EXPECT_EQ(made.launch.staging.block, 1);
 }
 
+// The elements of the images lie two apart, the weights of their channels repeat along pixels.
+TEST(RunStaging, WhatRepeatsAlongTheInnermostAxisStaysWhereItIs) {
+  LoopNest nest = reading_sum(1, 2);
+  nest.params.push_back({DType::f32, false, InnerStride::zero});
+  LoopInput weight;
+  weight.number = 2;
+  nest.stages[0].inputs.push_back(weight);
+  const Planned made(std::move(nest), {{3, 7, 437}, {24472, 3496, 8, 0, 4, 0, 0, 0, 0, 4, 0, 0}});
+  EXPECT_EQ(made.launch.staging.pieces, Staging::Pieces::rows);
+  EXPECT_EQ(made.launch.staging.operands.size(), 1u);
+  EXPECT_EQ(made.launch.variant, Variant::general);
+  EXPECT_EQ(made.launch.geometry.extents, (Numbers{3, 7, 437}));
+  EXPECT_EQ((Numbers{made.launch.geometry.strides[1], made.launch.geometry.strides[2]}), (Numbers{1748, 4}));
+}
+
 LoopNest sum_of_columns() {
   LoopNest nest = reading_sum(2, 1);
   nest.schedule = Schedule::column;

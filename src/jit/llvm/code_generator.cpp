@@ -39,12 +39,16 @@ void emit(llvm::Module& module, const KernelSource& source, const TargetInfo& ta
   ESCAPEMENT_CHECK(source.variant != Variant::block || has_block(*source.nest), "this nest has no block variant");
   ESCAPEMENT_CHECK(source.variant != Variant::tile || has_tile(*source.nest), "this nest has no tile variant");
   ESCAPEMENT_CHECK(source.variant != Variant::strided || has_strided(*source.nest), "this nest has no strided variant");
+  ESCAPEMENT_CHECK(source.variant != Variant::alone || has_alone(*source.nest), "this nest has no variant for one column");
   llvm::Function& function = *declare(module, source.name, target);
   KernelEmitter kernel(function, *source.nest, source.variant, target, source.sizes);
   switch (source.nest->schedule) {
     case Schedule::map: source.variant == Variant::tile ? emit_tile(kernel) : emit_map(kernel); break;
     case Schedule::row: source.variant == Variant::block ? emit_block(kernel) : emit_row(kernel); break;
-    case Schedule::column: source.variant == Variant::block ? emit_block(kernel) : emit_column(kernel); break;
+    case Schedule::column:
+      if (source.variant == Variant::alone) emit_row(kernel);
+      else source.variant == Variant::block ? emit_block(kernel) : emit_column(kernel);
+      break;
   }
   kernel.ir.finish();
   settle_known_values(function);

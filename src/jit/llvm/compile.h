@@ -58,6 +58,8 @@ GuardCode compile_guards(const GuardProgram& program);       // a GuardCompiler
 bool can_split(const LoopNest& nest);
 // Whether a nest has the block variant.
 bool has_block(const LoopNest& nest);
+// Whether a nest has the variant for one column.
+bool has_alone(const LoopNest& nest);
 // Whether a nest has the strided variant.
 bool has_strided(const LoopNest& nest);
 // Whether a nest has the tile variant.

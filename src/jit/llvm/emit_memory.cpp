@@ -19,6 +19,8 @@ Value* load_element(Ir& ir, DType type, Value* address) {
 
 void store_element(Ir& ir, DType type, Value* address, Value* stored) { ir.b.CreateAlignedStore(stored, address, align_of(type)); }
 
+Value* first_lane(Ir& ir, const Chunk& chunk) { return chunk.first ? chunk.first : ir.i64(0); }
+
 // --- contiguous
 
 llvm::Align align_of(DType type, const Access& access, const Chunk& chunk) {
@@ -36,7 +38,7 @@ Value* load_through_buffer(KernelEmitter& kernel, DType type, Value* address, co
   llvm::Type *element = ir.storage_type(type), *vector = ir.vector(element, chunk.lanes);
   Value* buffer = ir.array(element, chunk.lanes, "tail");
   ir.b.CreateAlignedStore(llvm::Constant::getNullValue(vector), buffer, llvm::Align(64));
-  ir.loop("copy", ir.i64(0), chunk.count, 1, [&](Value* i) {
+  ir.loop("copy", first_lane(ir, chunk), chunk.count, 1, [&](Value* i) {
     store_element(ir, type, ir.b.CreateGEP(element, buffer, i), load_element(ir, type, ir.b.CreateGEP(element, address, i)));
   });
   return ir.b.CreateAlignedLoad(vector, buffer, llvm::Align(64));
@@ -110,7 +112,7 @@ void store_through_buffer(KernelEmitter& kernel, DType type, const Access& acces
   bool listed = access.kind == Access::Kind::listed;
   Value* stride = lane_stride(ir, type, access);
   Value* first = listed ? access.base : ir.at(access.base, ir.b.CreateMul(chunk.position, stride));
-  ir.loop("copy", ir.i64(0), chunk.count, 1, [&](Value* i) {
+  ir.loop("copy", first_lane(ir, chunk), chunk.count, 1, [&](Value* i) {
     Value* offset = listed ? ir.load_i64(access.list, i) : ir.b.CreateMul(i, stride);
     store_element(ir, type, ir.at(first, offset), load_element(ir, type, ir.b.CreateGEP(element, buffer, i)));
   });
@@ -192,9 +194,9 @@ void store(KernelEmitter& kernel, DType type, const Access& access, const Chunk&
   bool unit = access.kind == Access::Kind::unit;
   if (unit && !chunk.mask) {
     ir.b.CreateAlignedStore(stored, unit_address(ir, type, access, chunk), align_of(type, access, chunk));
-  } else if (unit && kernel.target.vector_bits < 512) {
+  } else if (unit && kernel.target.vector_bits < 512 && !chunk.first) {
     store_in_pieces(kernel, type, unit_address(ir, type, access, chunk), chunk, stored);
-  } else if (unit) {
+  } else if (unit && kernel.target.vector_bits >= 512) {
     ir.b.CreateMaskedStore(stored, unit_address(ir, type, access, chunk), align_of(type), chunk.mask);
   } else if (access.kind == Access::Kind::strided) {
     store_strided(kernel, type, access, chunk, stored);

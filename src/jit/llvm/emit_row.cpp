@@ -4,6 +4,7 @@
 //   fast     the reduced axes are one contiguous (or broadcast) axis
 //   general  any strides and any number of reduced axes: before each chunk a small loop lists where its elements lie, unless what the
 //            stage uses lies as the fast variant wants it, along the whole row or in runs (row_layout.h)
+//   alone    a column nest of which there is one column: as fast, whatever its parameters are along the columns
 //   partial  first stage only, some segments of each row, results to scratch
 //   finish   first stage's totals from scratch, then the other stages
 //
@@ -46,6 +47,8 @@ struct RowEmitter {
 
   unsigned lanes_of(const Stage& reducing) const;
   bool general() const { return kernel.variant == Variant::general; }
+  bool is_unit(unsigned param) const { return kernel.variant == Variant::alone || kernel.nest.params[param].inner == InnerStride::unit; }
+  unsigned innermost() const { return axes(true).back(); }
   std::vector<unsigned> axes(bool reduced) const;
   void emit();
   void emit_rows(Odometer& outer);
@@ -65,7 +68,6 @@ struct RowEmitter {
   void ask_layouts();
   const Layout& layout(const Stage& stage) const { return layouts[static_cast<size_t>(&stage - kernel.nest.stages.data())]; }
   Point run(Value* begin);
-  void place(const Stage& stage, StageBody& listing, const Chunk& chunk, RowReduction::Use use);
   void go_to_run(Value* element);
   void emit_stage(const Stage& stage);
   void emit_row_stage(const Stage& stage);
@@ -74,7 +76,9 @@ struct RowEmitter {
   void emit_runs(const Stage& stage);
   void emit_from_kept(const Stage& stage);
   void emit_reducing_stage(const Stage& stage);
-  void reduce(const Stage& stage, bool flat, std::vector<Value*>& row_values);
+  enum class Lies : uint8_t { flat, in_runs, listed };
+  void reduce(const Stage& stage, Lies how, std::vector<Value*>& row_values);
+  void reduce_elements(StageBody& body, RowReduction& reduction, Lies how);
   void write_partials(const Stage& stage, Value* row_number);
   void read_partials(const Stage& stage, Value* row_number);
   Value* scratch_slot(Value* row_number, Value* segment, size_t reduction, size_t count);
@@ -186,10 +190,9 @@ void RowEmitter::start_row(Odometer& outer) {
   row = element = Point{};
   for (unsigned p = 0; p < kernel.params(); ++p) {
     Value* base = ir.at(kernel.data(p), outer.offset(p));
-    bool unit = kernel.nest.params[p].inner == InnerStride::unit;
     row.params.push_back({Access::Kind::zero, base, nullptr, nullptr});
     if (general()) element.params.push_back({Access::Kind::listed, base, nullptr, lists[p]});
-    else element.params.push_back({unit ? Access::Kind::unit : Access::Kind::zero, base, nullptr, nullptr});
+    else element.params.push_back({is_unit(p) ? Access::Kind::unit : Access::Kind::zero, base, nullptr, nullptr});
   }
   for (unsigned a = 0; a < kernel.axes(); ++a) {
     bool reduced = kernel.nest.axes[a].reduced;
@@ -197,7 +200,7 @@ void RowEmitter::start_row(Odometer& outer) {
     row.axes.push_back(scalar);
     if (!reduced) element.axes.push_back(scalar);
     else if (general()) element.axes.push_back({IndexSource::Kind::listed, indices[a]});
-    else element.axes.push_back(a + 1 == kernel.axes() ? IndexSource{IndexSource::Kind::lanes, nullptr} : scalar);  // extent 1
+    else element.axes.push_back(a == innermost() ? IndexSource{IndexSource::Kind::lanes, nullptr} : scalar);  // extent 1
   }
   row.row_values.assign(kernel.nest.row_values.size(), nullptr);
 }
@@ -258,21 +261,6 @@ void RowEmitter::go_to_run(Value* element) {
     runs->advance();
     ir.set(run_begin, ir.b.CreateAdd(ir.get(run_begin), elements));
   });
-}
-
-// A chunk of a reduction: a vector of one run, or listed where it ends in the next run.
-void RowEmitter::place(const Stage& stage, StageBody& listing, const Chunk& chunk, RowReduction::Use use) {
-  const auto list = [&] { list_elements(chunk), use(listing, chunk); };
-  if (!layout(stage).in_runs) return list();
-  ir.if_else(layout(stage).in_runs, [&] {
-    go_to_run(chunk.position);
-    Value* end = ir.min(ir.b.CreateAdd(ir.get(run_begin), kernel.extent(kernel.axes() - 1)), length);
-    ir.if_else(ir.b.CreateICmpSLE(ir.b.CreateAdd(chunk.position, ir.i64(lanes)), end), [&] {
-      StageBody body(kernel, stage, lanes);
-      body.enter(run(ir.get(run_begin)));
-      use(body, full_chunk(chunk.position, lanes));
-    }, [&] { inside->start(chunk.position), list(); });
-  }, list);
 }
 
 // --- stages
@@ -345,32 +333,44 @@ unsigned RowEmitter::lanes_of(const Stage& reducing) const {
 
 void RowEmitter::emit_reducing_stage(const Stage& stage) {
   element.row_values = row.row_values;
-  if (!general() || !layout(stage).flat) return reduce(stage, !general(), row.row_values);
-  std::vector<Value*> either = row.row_values;
+  if (!general()) return reduce(stage, Lies::flat, row.row_values);
+  if (!layout(stage).flat) return reduce(stage, Lies::listed, row.row_values);
   std::vector<Var> results;
-  ir.if_else(layout(stage).flat, [&] {
-    reduce(stage, true, either);
-    for (const LoopReduction& reduction : stage.reductions) results.push_back(ir.var(either[reduction.row_value], "result"));
-  }, [&] {
-    reduce(stage, false, either);
-    for (size_t r = 0; r < results.size(); ++r) ir.set(results[r], either[stage.reductions[r].row_value]);
+  for (const LoopReduction& reduction : stage.reductions)
+    results.push_back(ir.var(ir.registers(kernel.nest.row_values[reduction.row_value], 1), "result"));
+  const auto keep = [&](Lies how) {
+    std::vector<Value*> row_values = row.row_values;
+    reduce(stage, how, row_values);
+    for (size_t r = 0; r < results.size(); ++r) ir.set(results[r], row_values[stage.reductions[r].row_value]);
+  };
+  ir.if_else(layout(stage).flat, [&] { keep(Lies::flat); }, [&] {
+    ir.if_else(layout(stage).in_runs, [&] { keep(Lies::in_runs); }, [&] { keep(Lies::listed); });
   });
   for (size_t r = 0; r < results.size(); ++r) row.row_values[stage.reductions[r].row_value] = ir.get(results[r]);
 }
 
-void RowEmitter::reduce(const Stage& stage, bool flat, std::vector<Value*>& row_values) {
+void RowEmitter::reduce(const Stage& stage, Lies how, std::vector<Value*>& row_values) {
   StageBody body(kernel, stage, lanes_of(stage));
   if (again && &stage == &kernel.nest.stages[again->first]) body.keep(again->first_reg, kept, kept_end);
-  RowReduction reduction(kernel, body, flat);
+  RowReduction reduction(kernel, body, how != Lies::listed);
   reduction.reset();
-  ir.if_then(ir.b.CreateICmpSGT(length, ir.i64(0)), [&] {
-    if (general()) runs->start_at_zero(), ir.set(run_begin, ir.i64(0));
-    body.enter(general() && flat ? run(ir.i64(0)) : element);
-    if (flat) return reduction.add_all(length, {});
-    inside->start_at_zero();
-    reduction.add_all(length, [&](const Chunk& chunk, RowReduction::Use use) { place(stage, body, chunk, use); });
-  });
+  ir.if_then(ir.b.CreateICmpSGT(length, ir.i64(0)), [&] { reduce_elements(body, reduction, how); });
   reduction.write_results(row_values);
+}
+
+void RowEmitter::reduce_elements(StageBody& body, RowReduction& reduction, Lies how) {
+  if (general() && how != Lies::listed) runs->start_at_zero(), ir.set(run_begin, ir.i64(0));
+  if (how == Lies::in_runs) {
+    return reduction.add_runs(length, [&](Value* at) {
+      go_to_run(at);
+      body.enter(run(ir.get(run_begin)));
+      return ir.b.CreateAdd(ir.get(run_begin), kernel.extent(kernel.axes() - 1));
+    });
+  }
+  body.enter(general() && how == Lies::flat ? run(ir.i64(0)) : element);
+  if (how == Lies::flat) return reduction.add_all(length);
+  inside->start_at_zero();
+  reduction.add_listed(length, [&](const Chunk& chunk) { list_elements(chunk); });
 }
 
 // --- split rows
@@ -394,7 +394,7 @@ void RowEmitter::write_partials(const Stage& stage, Value* row_number) {
     ir.loop("part", kernel.inner_begin, kernel.inner_end, 1, [&](Value* number) {
       Value* begin = ir.b.CreateMul(number, ir.i64(kReduceSegment));
       Value* end = ir.min(ir.b.CreateAdd(begin, ir.i64(kReduceSegment)), length);
-      std::vector<Partial> parts = reduction.segment(begin, end, {});
+      std::vector<Partial> parts = reduction.segment(begin, end);
       for (size_t r = 0; r < parts.size(); ++r) {
         Value* slot = scratch_slot(row_number, number, r, parts.size());
         ir.b.CreateStore(to_bits(ir, reduction.reducers()[r].type(), parts[r].value), slot);
@@ -423,5 +423,17 @@ void RowEmitter::read_partials(const Stage& stage, Value* row_number) {
 }  // namespace
 
 void emit_row(KernelEmitter& kernel) { RowEmitter{kernel}.emit(); }
+
+// What a column reads at positions need not lie as its elements do. What is walked once, with a sum in registers, is fast as a column as well (column_lines.h).
+bool has_alone(const LoopNest& nest) {
+  if (nest.schedule != Schedule::column) return false;
+  const auto walks = [](const Stage& stage) { return stage.kind == Stage::Kind::each_element; };
+  const auto is_light = [&](const Stage& stage) { return !walks(stage) || (stage.reductions.size() == 1 && stage.stores.empty() && stage.body.nodes().size() < 4); };
+  const bool once = std::count_if(nest.stages.begin(), nest.stages.end(), walks) == 1;
+  if (once && std::all_of(nest.stages.begin(), nest.stages.end(), is_light)) return false;
+  return std::none_of(nest.stages.begin(), nest.stages.end(), [](const Stage& stage) {
+    return std::any_of(stage.inputs.begin(), stage.inputs.end(), [](const LoopInput& input) { return input.kind == LoopInput::Kind::gather; });
+  });
+}
 
 }  // namespace escapement

@@ -94,6 +94,16 @@ Chunk masked_chunk(Ir& ir, Value* position, Value* end, unsigned lanes) {
   return {lanes, position, count, mask};
 }
 
+Chunk masked_chunk(Ir& ir, Value* position, Value* begin, Value* end, unsigned lanes) {
+  Chunk chunk = masked_chunk(ir, position, end, lanes);
+  Value *before = ir.b.CreateSub(begin, position), *none = ir.i64(0);
+  chunk.first = ir.b.CreateSelect(ir.b.CreateICmpSGT(before, none), before, none);
+  llvm::Type* i32 = ir.b.getInt32Ty();
+  Value* reached = ir.b.CreateICmpSLE(ir.splat(ir.b.CreateTrunc(chunk.first, i32), lanes), ir.iota(i32, lanes));
+  chunk.mask = ir.b.CreateAnd(chunk.mask, reached);
+  return chunk;
+}
+
 // --- odometer
 
 Odometer::Odometer(KernelEmitter& kernel, std::vector<unsigned> axes) : kernel_(kernel), axes_(std::move(axes)) {

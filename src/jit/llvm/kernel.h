@@ -71,9 +71,11 @@ struct Chunk {
   Value* position = nullptr;  // i64: of lane 0
   Value* count = nullptr;     // i64, at least 1: lanes in use; null: all
   Value* mask = nullptr;      // the same as a vector of i1; null: all
+  Value* first = nullptr;     // i64: lanes before this one are not in use; then `count` may be less than 1. Null: 0
 };
 Chunk full_chunk(Value* position, unsigned lanes);
 Chunk masked_chunk(Ir& ir, Value* position, Value* end, unsigned lanes);
+Chunk masked_chunk(Ir& ir, Value* position, Value* begin, Value* end, unsigned lanes);   // of elements of unit access only: the rest may lie before `begin`
 
 struct IndexSource {
   enum class Kind { scalar, lanes, listed } kind = Kind::scalar;
@@ -185,8 +187,8 @@ void emit_vector_loop(KernelEmitter& kernel, StageBody& body, Value* begin, Valu
 
 void emit_map(KernelEmitter& kernel);      // all variants but tile
 void emit_tile(KernelEmitter& kernel);     // maps, variant tile
-void emit_row(KernelEmitter& kernel);      // all variants but block
+void emit_row(KernelEmitter& kernel);      // all variants but block; columns: variant alone
 void emit_block(KernelEmitter& kernel);    // rows, variant block
-void emit_column(KernelEmitter& kernel);
+void emit_column(KernelEmitter& kernel);   // all variants but block and alone
 
 }  // namespace escapement

@@ -32,10 +32,31 @@ void RowReduction::write_results(std::vector<Value*>& row_values) {
     row_values[reducers_[r].row_value()] = reducers_[r].result(totals_[r], 1);
 }
 
-void RowReduction::add_all(Value* length, Place place) {
+void RowReduction::add_all(Value* length) {
+  add_segments(length, [&](Value* begin, Value* end) { add_flat(begin, end); });
+}
+
+void RowReduction::add_listed(Value* length, Place place) {
+  add_segments(length, [&](Value* begin, Value* end) { accumulate(begin, end, begin, true, place); });
+}
+
+void RowReduction::add_runs(Value* length, EnterRun enter) {
+  Var from = ir_.var(ir_.b.getInt64Ty(), "from");
+  add_segments(length, [&](Value* begin, Value* end) {
+    ir_.set(from, begin);
+    ir_.while_loop("run", [&] { return ir_.b.CreateICmpSLT(ir_.get(from), end); }, [&] {
+      Value *at = ir_.get(from), *to = ir_.min(enter(at), end);
+      add_run(at, to, begin);
+      ir_.set(from, to);
+    });
+  });
+}
+
+void RowReduction::add_segments(Value* length, llvm::function_ref<void(Value* begin, Value* end)> add_elements) {
   each_segment(length, [&](Value* begin) {
-    Value* end = ir_.min(ir_.b.CreateAdd(begin, ir_.i64(kReduceSegment)), length);
-    std::vector<Partial> parts = segment(begin, end, place);
+    clear();
+    add_elements(begin, ir_.min(ir_.b.CreateAdd(begin, ir_.i64(kReduceSegment)), length));
+    std::vector<Partial> parts = folded(begin);
     // The first segment is the total so far, with no error: that saves short rows a long chain of additions.
     Value* first = ir_.b.CreateICmpEQ(begin, ir_.i64(0));
     ir_.if_then(first, [&] {
@@ -70,23 +91,21 @@ void RowReduction::each_segment(Value* length, llvm::function_ref<void(Value*)> 
 
 // --- one segment
 
-std::vector<Partial> RowReduction::segment(Value* begin, Value* end, Place place) {
+std::vector<Partial> RowReduction::segment(Value* begin, Value* end) {
+  clear();
+  add_flat(begin, end);
+  return folded(begin);
+}
+
+void RowReduction::clear() {
   llvm::Type* i32 = ir_.b.getInt32Ty();
   for (size_t r = 0; r < reducers_.size(); ++r)
     for (PartialVar v : registers_[r]) set(ir_, v, reducers_[r].identity(lanes_, i32));
-  Value* length = ir_.b.CreateSub(end, begin);
-  auto whole = [&](unsigned step) { return ir_.b.CreateAdd(begin, ir_.b.CreateAnd(length, ir_.i64(-int64_t{step}))); };
-  if (in_registers_) {
-    Value* main_end = whole(kReduceLanes);
-    main_in_registers(begin, main_end);
-    tail_in_registers(main_end, end, begin, 0);
-  } else {
-    registers_to_arrays();
-    Value* main_end = contiguous_ ? whole(lanes_) : begin;
-    if (contiguous_) accumulate(begin, main_end, begin, false, place);
-    accumulate(main_end, end, begin, true, place);
-    arrays_to_registers();
-  }
+  if (!in_registers_) registers_to_arrays();
+}
+
+std::vector<Partial> RowReduction::folded(Value* begin) {
+  if (!in_registers_) arrays_to_registers();
   std::vector<Partial> results;
   for (size_t r = 0; r < reducers_.size(); ++r) {
     std::vector<Partial> accumulators;
@@ -96,48 +115,89 @@ std::vector<Partial> RowReduction::segment(Value* begin, Value* end, Place place
   return results;
 }
 
-void RowReduction::main_in_registers(Value* begin, Value* end) {
+void RowReduction::add_flat(Value* begin, Value* end) {
+  Value* length = ir_.b.CreateSub(end, begin);
+  auto whole = [&](unsigned step) { return ir_.b.CreateAdd(begin, ir_.b.CreateAnd(length, ir_.i64(-int64_t{step}))); };
+  Value* main_end = whole(in_registers_ ? kReduceLanes : lanes_);
+  if (in_registers_) {
+    main_in_registers(begin, main_end, begin);
+    tail_in_registers(main_end, end, begin, 0);
+  } else {
+    accumulate(begin, main_end, begin, false, {});
+    accumulate(main_end, end, begin, true, {});
+  }
+}
+
+void RowReduction::main_in_registers(Value* begin, Value* end, Value* segment_begin) {
   ir_.loop("main", begin, end, kReduceLanes, [&](Value* i) {
-    for (unsigned v = 0; v < vectors(); ++v) {
-      Chunk chunk = full_chunk(ir_.b.CreateAdd(i, ir_.i64(v * lanes_)), lanes_);
-      body_.begin(chunk);
-      for (size_t r = 0; r < reducers_.size(); ++r)
-        set(ir_, registers_[r][v], reducers_[r].combine(get(ir_, registers_[r][v]), reducers_[r].element(body_, chunk, begin), lanes_));
-      body_.store();
-    }
+    for (unsigned v = 0; v < vectors(); ++v)
+      add_to_register(v, full_chunk(ir_.b.CreateAdd(i, ir_.i64(v * lanes_)), lanes_), segment_begin);
   });
+}
+
+void RowReduction::add_to_register(unsigned vector, const Chunk& chunk, Value* segment_begin) {
+  body_.begin(chunk);
+  for (size_t r = 0; r < reducers_.size(); ++r) {
+    PartialVar sum = registers_[r][vector];
+    set(ir_, sum, reducers_[r].combine(get(ir_, sum), reducers_[r].element(body_, chunk, segment_begin), lanes_));
+  }
+  body_.store();
 }
 
 // The vectors that have elements left, from the first on.
 void RowReduction::tail_in_registers(Value* from, Value* to, Value* segment_begin, unsigned vector) {
   if (vector == vectors()) return;
   ir_.if_then(ir_.b.CreateICmpSLT(from, to), [&] {
-    Chunk chunk = masked_chunk(ir_, from, to, lanes_);
-    body_.begin(chunk);
-    for (size_t r = 0; r < reducers_.size(); ++r) {
-      PartialVar sum = registers_[r][vector];
-      set(ir_, sum, reducers_[r].combine(get(ir_, sum), reducers_[r].element(body_, chunk, segment_begin), lanes_));
-    }
-    body_.store();
+    add_to_register(vector, masked_chunk(ir_, from, to, lanes_), segment_begin);
     tail_in_registers(ir_.b.CreateAdd(from, ir_.i64(lanes_)), to, segment_begin, vector + 1);
   });
 }
 
+void RowReduction::add_to_arrays(const Chunk& chunk, Value* segment_begin) {
+  Value* slot = ir_.b.CreateAnd(ir_.b.CreateSub(chunk.position, segment_begin), ir_.i64(kReduceLanes - 1));
+  body_.begin(chunk);
+  for (size_t r = 0; r < reducers_.size(); ++r) {
+    Partial sum = reducers_[r].combine(arrays_[r].load(slot, lanes_), reducers_[r].element(body_, chunk, segment_begin), lanes_);
+    arrays_[r].store(slot, lanes_, sum);
+  }
+  body_.store();
+}
+
 void RowReduction::accumulate(Value* from, Value* to, Value* segment_begin, bool masked, Place place) {
   ir_.loop(masked ? "tail" : "main", from, to, lanes_, [&](Value* i) {
-    Value* slot = ir_.b.CreateAnd(ir_.b.CreateSub(i, segment_begin), ir_.i64(kReduceLanes - 1));
-    const auto use = [&](StageBody& body, const Chunk& chunk) {
-      body.begin(chunk);
-      for (size_t r = 0; r < reducers_.size(); ++r) {
-        Partial sum = reducers_[r].combine(arrays_[r].load(slot, lanes_), reducers_[r].element(body, chunk, segment_begin), lanes_);
-        arrays_[r].store(slot, lanes_, sum);
-      }
-      body.store();
-    };
     const Chunk chunk = masked ? masked_chunk(ir_, i, to, lanes_) : full_chunk(i, lanes_);
-    if (place) place(chunk, use);
-    else use(body_, chunk);
+    if (place) place(chunk);
+    add_to_arrays(chunk, segment_begin);
   });
+}
+
+// Elements of a part of a segment. Which lane an element is of depends on where it stands in the segment, so a run begins and ends anywhere in what is taken at a
+// time: the rest of that is masked, and a lane without an element is left as it is by the identity (a sum that began at +0 is never -0).
+void RowReduction::add_run(Value* from, Value* to, Value* segment_begin) {
+  const int64_t step = in_registers_ ? kReduceLanes : lanes_;
+  const auto floor = [&](Value* element) {
+    return ir_.b.CreateAdd(segment_begin, ir_.b.CreateAnd(ir_.b.CreateSub(element, segment_begin), ir_.i64(-step)));
+  };
+  Var at = ir_.var(floor(from), "at");
+  Value* whole_end = floor(to);
+  ir_.while_loop("part", [&] { return ir_.b.CreateICmpSLT(ir_.get(at), to); }, [&] {
+    Value* begin = ir_.get(at);
+    Value* whole = ir_.b.CreateAnd(ir_.b.CreateICmpSGE(begin, from), ir_.b.CreateICmpSLT(begin, whole_end));
+    ir_.if_else(whole, [&] {
+      if (in_registers_) main_in_registers(begin, whole_end, segment_begin);
+      else accumulate(begin, whole_end, segment_begin, false, {});
+      ir_.set(at, whole_end);
+    }, [&] {
+      add_masked(begin, from, to, segment_begin);
+      ir_.set(at, ir_.b.CreateAdd(begin, ir_.i64(step)));
+    });
+  });
+}
+
+void RowReduction::add_masked(Value* begin, Value* from, Value* to, Value* segment_begin) {
+  if (!in_registers_) return add_to_arrays(masked_chunk(ir_, begin, from, to, lanes_), segment_begin);
+  for (unsigned v = 0; v < vectors(); ++v)
+    add_to_register(v, masked_chunk(ir_, ir_.b.CreateAdd(begin, ir_.i64(v * lanes_)), from, to, lanes_), segment_begin);
 }
 
 void RowReduction::registers_to_arrays() {

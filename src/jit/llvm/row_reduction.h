@@ -11,25 +11,36 @@ class RowReduction {
  public:
   static constexpr unsigned kRegistersBelow = 24;  // nodes of the body
 
-  // The general variant's: where the elements of a chunk lie. Calls `use` with a body that stands there, and the chunk; twice, if there are two ways.
-  using Use = llvm::function_ref<void(StageBody&, const Chunk&)>;
-  using Place = llvm::function_ref<void(const Chunk&, Use)>;
+  // The general variant's: lists where the elements of a chunk lie, ...
+  using Place = llvm::function_ref<void(const Chunk&)>;
+  // ... or enters the body at the run in which `element` lies and returns that run's end.
+  using EnterRun = llvm::function_ref<Value*(Value* element)>;
 
   RowReduction(KernelEmitter& kernel, StageBody& body, bool contiguous);
 
   void reset();                                      // totals of a row that has no elements
-  void add_all(Value* length, Place place);   // every segment of [0, length)
-  std::vector<Partial> segment(Value* begin, Value* end, Place place);
+  void add_all(Value* length);               // every segment of [0, length)
+  void add_listed(Value* length, Place place);
+  void add_runs(Value* length, EnterRun enter);
+  std::vector<Partial> segment(Value* begin, Value* end);
   void add(size_t reduction, Partial partial);       // the next segment's result, index within the row
   void write_results(std::vector<Value*>& row_values);
   std::vector<Reducer>& reducers() { return reducers_; }
 
  private:
+  void add_segments(Value* length, llvm::function_ref<void(Value* begin, Value* end)> add_elements);
   bool may_settle() const;
   Value* is_settled();
   void each_segment(Value* length, llvm::function_ref<void(Value*)> add_segment);
+  void clear();
+  std::vector<Partial> folded(Value* begin);
+  void add_to_register(unsigned vector, const Chunk& chunk, Value* segment_begin);
+  void add_to_arrays(const Chunk& chunk, Value* segment_begin);
+  void add_flat(Value* begin, Value* end);
   void accumulate(Value* from, Value* to, Value* segment_begin, bool masked, Place place);
-  void main_in_registers(Value* begin, Value* end);
+  void add_run(Value* from, Value* to, Value* segment_begin);
+  void add_masked(Value* begin, Value* from, Value* to, Value* segment_begin);
+  void main_in_registers(Value* begin, Value* end, Value* segment_begin);
   void tail_in_registers(Value* from, Value* to, Value* segment_begin, unsigned vector);
   void registers_to_arrays();
   void arrays_to_registers();

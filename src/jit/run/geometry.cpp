@@ -227,6 +227,44 @@ void choose_row_axis(const LoopNest& nest, Geometry& geometry) {
   if (best != rows) Axes(nest, geometry).swap(best, rows);
 }
 
+namespace {
+
+// Whether the general variant can see how what the stage reads and writes lies (jit/llvm/row_layout.h), and it lies so.
+bool is_in_runs(const LoopNest& nest, const Geometry& geometry, const Stage& stage) {
+  const size_t columns = nest.axes.size() + 1, innermost = nest.axes.size() - 1;
+  const auto lies = [&](uint32_t p) { return geometry.strides[p * columns + innermost] == expected_stride(nest.params[p]); };
+  const auto reads = [&](const LoopInput& input) {
+    if (input.kind == LoopInput::Kind::index) return !nest.axes[input.number].reduced;
+    return input.kind != LoopInput::Kind::gather && (input.kind != LoopInput::Kind::load || lies(input.number));
+  };
+  return std::all_of(stage.inputs.begin(), stage.inputs.end(), reads) &&
+         std::all_of(stage.stores.begin(), stage.stores.end(), [&](const LoopStore& store) { return lies(store.param); });
+}
+
+}  // namespace
+
+bool is_in_long_runs(const LoopNest& nest, const Geometry& geometry) {
+  constexpr int64_t kWorthRun = 48;   // elements: shorter runs are mostly beginnings and ends; copies do better
+  if (nest.schedule != Schedule::row || nest.axes.empty() || !nest.axes.back().reduced || geometry.extents.back() < kWorthRun) return false;
+  return std::all_of(nest.stages.begin(), nest.stages.end(), [&](const Stage& stage) {
+    return stage.kind == Stage::Kind::each_row || is_in_runs(nest, geometry, stage);
+  });
+}
+
+bool is_alone(const LoopNest& nest, const Geometry& geometry) {
+  if (nest.schedule != Schedule::column || nest.axes.size() < 2 || geometry.extents.back() != 1) return false;
+  const size_t columns = nest.axes.size() + 1, last = element_axis(nest);
+  for (size_t axis = 0; axis < last; ++axis) {
+    if (nest.axes[axis].reduced && geometry.extents[axis] != 1) return false;
+  }
+  const auto adjacent = [&](uint32_t p) { return geometry.strides[p * columns + last] == size_of(nest.params[p].dtype); };
+  return std::all_of(nest.stages.begin(), nest.stages.end(), [&](const Stage& stage) {
+    const auto reads = [&](const LoopInput& input) { return input.kind != LoopInput::Kind::load || adjacent(input.number); };
+    return stage.kind == Stage::Kind::each_row || (std::all_of(stage.inputs.begin(), stage.inputs.end(), reads) &&
+           std::all_of(stage.stores.begin(), stage.stores.end(), [&](const LoopStore& store) { return adjacent(store.param); }));
+  });
+}
+
 bool is_strided(const LoopNest& nest, const Geometry& geometry) {
   bool some = false;
   for (size_t p = 0; p < nest.params.size() && nest.schedule == Schedule::map; ++p) {

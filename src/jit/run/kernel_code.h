@@ -16,8 +16,9 @@ enum class Variant : uint8_t {
   block,    // row, column: with its one reduced axis of 1 to kBlockLength elements: the vector runs across the rows
   strided,  // map: any strides, but for parameters that are the same all along the vector axis: they are
   tile,     // map: as fast, but some parameters' elements are adjacent along the last axis but one instead of the last
+  alone,    // column: of one column, whose elements are adjacent: as a row
 };
-inline constexpr size_t kVariants = 7;
+inline constexpr size_t kVariants = 8;
 
 // Extents and byte strides of a launch.
 struct Geometry {

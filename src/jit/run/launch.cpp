@@ -24,6 +24,7 @@ constexpr int64_t kBlockLightCost = 40;          // ... element
 constexpr int64_t kTileWorthElements = 16384;    // fewer are done before the variant is compiled
 constexpr int64_t kTileWorthLength = 8;          // of both axes: shorter ones leave most of a tile empty
 static_assert(kBlockLightLength <= kBlockLength);
+constexpr int64_t kAloneWorthLength = 256;       // elements of a column: fewer are done before the variant is compiled
 constexpr int64_t kTunedLength = 64;             // longer rows gain nothing from code for their length
 constexpr uint32_t kUsesPerNote = 64;            // launches between two looks at whether there is such code
 
@@ -108,6 +109,13 @@ void plan_block(const LaunchRecipe& recipe, Launch& launch) {
   launch.variant = Variant::block;
 }
 
+// One column: the vector runs along it. What walks it once and keeps its sums in registers does well without.
+void plan_alone(const LaunchRecipe& recipe, Launch& launch) {
+  const LoopNest& nest = recipe.code->nest();
+  if (nest.schedule != Schedule::column || launch.variant != Variant::fast || !recipe.code->has(Variant::alone)) return;
+  if (count_points(nest, launch.geometry).reduced >= kAloneWorthLength && is_alone(nest, launch.geometry)) launch.variant = Variant::alone;
+}
+
 bool is_worth_tiles(const LoopNest& nest, const Geometry& geometry) {
   const auto& extents = geometry.extents;
   return is_tile(nest, geometry) && extents.back() >= kTileWorthLength && extents.end()[-2] >= kTileWorthLength;
@@ -168,6 +176,12 @@ void arrange(const LoopNest& nest, Geometry& geometry, Variant& variant) {
     if (!is_worth_tiles(nest, geometry)) choose_vector_axis(nest, geometry);
     if (is_strided(nest, geometry)) variant = Variant::strided;
   }
+}
+
+// Rows of which the general variant takes whole vectors, and of which there are enough for all threads: copies would bring nothing.
+bool needs_no_copies(const LoopNest& nest, const Geometry& geometry, int threads) {
+  const Extent points = count_points(nest, geometry);
+  return is_in_long_runs(nest, geometry) && (threads == 1 || points.parallel >= threads);
 }
 
 // Copies of the operands where those make the kernel fast.
@@ -291,7 +305,8 @@ void prepare(const LaunchRecipe& recipe, std::span<const int64_t> table, int thr
   arrange(nest, launch.geometry, launch.variant);
   launch.staging = Staging();
   plan_block(recipe, launch);
-  if (launch.variant == Variant::general) stage(recipe, table, launch);
+  plan_alone(recipe, launch);
+  if (launch.variant == Variant::general && !needs_no_copies(nest, launch.geometry, threads)) stage(recipe, table, launch);
   const Extent points = count_points(nest, launch.geometry);
   launch.outer = points.parallel;
   launch.inner = nest.schedule == Schedule::row ? 1 : points.vector;

@@ -55,6 +55,11 @@ void choose_vector_axis(const LoopNest& nest, Geometry& geometry);
 // extent 1. Axes of extent 1 get the strides that the fast variant expects.
 void merge_axes(const LoopNest& nest, Geometry& geometry);
 bool is_fast(const LoopNest& nest, const Geometry& geometry);
+// Of a row that is not one axis: whether the elements of its innermost axis, so many that vectors of them are worth while, lie as the fast variant wants them, for
+// each stage that walks.
+bool is_in_long_runs(const LoopNest& nest, const Geometry& geometry);
+// Of a column nest: whether there is one column for each point around it, its elements adjacent along the innermost reduced axis, in all that a stage walks.
+bool is_alone(const LoopNest& nest, const Geometry& geometry);
 // Of a nest that reduces: whether there are rows (columns), their elements one axis, which no parameter that is the same all along a row steps along.
 bool is_block(const LoopNest& nest, const Geometry& geometry);
 // The axis that the vector runs along in the block variant.

@@ -43,9 +43,10 @@ class Planner {
     if (!choose_pieces()) return;
     lay_out();
     merge_axes(nest_, geometry_);
-    if (!is_fast(nest_, geometry_) || !have_merged()) return;
+    const bool fast = is_fast(nest_, geometry_);
+    if (!(fast || is_in_long_runs(nest_, geometry_)) || !have_merged()) return;
     launch_.geometry = std::move(geometry_);
-    launch_.variant = Variant::fast;
+    launch_.variant = fast ? Variant::fast : Variant::general;
     launch_.staging = std::move(staging_);
   }
 
@@ -67,9 +68,16 @@ class Planner {
     return true;
   }
 
+  // A row's that is the same all along the innermost axis and changes along another: the general variant takes vectors of the others then.
+  bool repeats_in_runs(size_t p) {
+    const bool repeats = is_row() && nest_.params[p].inner == InnerStride::zero && stride(p, vector_axis()) == 0;
+    in_runs_ |= repeats;
+    return repeats;
+  }
+
   bool find_operands() {
     for (size_t p = 0; p < nest_.params.size(); ++p) {
-      if (lies_well(p)) continue;
+      if (lies_well(p) || repeats_in_runs(p)) continue;
       const OperandUse& use = recipe_.uses[p];
       const bool rows = is_row() && use.in_rows;
       if (use.gathered || rows || nest_.params[p].inner == InnerStride::zero) return false;
@@ -208,7 +216,7 @@ class Planner {
   bool choose_segments() {
     const auto walks = [](const Stage& stage) { return stage.kind == Stage::Kind::each_element; };
     const bool once = std::count_if(nest_.stages.begin(), nest_.stages.end(), walks) == 1;
-    if (!once || !recipe_.code->has(Variant::partial) || !recipe_.code->has(Variant::finish)) return false;
+    if (!once || in_runs_ || !recipe_.code->has(Variant::partial) || !recipe_.code->has(Variant::finish)) return false;
     int64_t bytes = 0;
     for (Staging::Operand& operand : staging_.operands) {
       bytes += operand.element * kReduceSegment;
@@ -259,6 +267,7 @@ class Planner {
   const LoopNest& nest_;
   Geometry geometry_;
   size_t columns_;
+  bool in_runs_ = false;           // some parameter is in the way of the fast variant
   size_t first_column_axis_ = 0;   // of those that are columns
   Staging staging_;
 };

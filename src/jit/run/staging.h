@@ -1,6 +1,7 @@
 // Staged launches: operands whose elements do not lie as the fast variant of a row or column kernel expects are copied, a piece at a time,
 // into a block where they do, and back if they are written. The piece stays in the cache, so memory is still walked once, and in the order
-// in which it lies; the kernel is the fast one, so no bit of the results depends on it.
+// in which it lies; the kernel is the fast one, so no bit of the results depends on it. Where a parameter of a row repeats along the innermost axis and changes
+// along another, that is in its way: then the general variant runs, on copies of which it takes vectors (jit/llvm/row_layout.h).
 //
 //   rows      some rows, each whole: the copy of one row is `pitch` bytes from that of the next
 //   columns   some columns of one outer point, each whole; few columns that go on in the next outer point are one axis with those

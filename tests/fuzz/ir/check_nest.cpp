@@ -295,6 +295,7 @@ class NestCheck {
     check(Variant::fast, arranged, code(Variant::fast), "fast");
     check_device(arranged, true, layout, contents, expected, side);
     if (Geometry across = arranged; takes_blocks(across)) check(Variant::block, across, code(Variant::block), "block");
+    if (has_alone(nest) && is_alone(nest, arranged)) check(Variant::alone, arranged, code(Variant::alone), "alone");
     if (can_split(nest)) check_split(arranged, layout, contents, expected, side);
     if (sized_) check(Variant::fast, arranged, sized_code(arranged), "fast, sizes known");
   }
@@ -433,11 +434,11 @@ class NestCheck {
       for (int64_t row = r.outer; row-- > 0;) run_staged(recipe, staged, Variant::partial, args, row, row + 1, 0, segments);
       code(Variant::finish)(&args, 0, r.outer, 0, segments);
     } else {
-      staged.function = code(Variant::fast);
+      staged.function = code(staged.variant);
       const int64_t outer = random_.between(0, r.outer), inner = nest.schedule == Schedule::row ? 0 : random_.between(0, r.inner);
       for (const auto& [ob, oe] : {std::pair{outer, r.outer}, std::pair{int64_t{0}, outer}})
         for (const auto& [ib, ie] : {std::pair{inner, r.inner}, std::pair{int64_t{0}, inner}})
-          if (ob < oe && ib < ie) run_staged(recipe, staged, Variant::fast, args, ob, oe, ib, ie);
+          if (ob < oe && ib < ie) run_staged(recipe, staged, staged.variant, args, ob, oe, ib, ie);
     }
     compare(expected, got, "staged", layout);
   }
