@@ -144,6 +144,19 @@ std::vector<Dim> pointwise_strides(DimTable& dims, std::span<const TensorType* c
   return dense_strides(dims, sizes, inner_first);
 }
 
+bool axes_may_wait(DimTable& dims, std::span<const TensorType* const> operands, std::span<const Dim> sizes) {
+  if (sizes.size() < 3 || !common_strides(dims, operands, sizes).empty()) return false;
+  const auto has_both = [&](const TensorType* operand, size_t a, size_t b) {
+    return stride_on(dims, *operand, sizes, a) && stride_on(dims, *operand, sizes, b);
+  };
+  for (size_t a = 0; a < sizes.size(); ++a)
+    for (size_t b = a + 1; b < sizes.size(); ++b) {
+      if (is_one(dims, sizes[a]) || is_one(dims, sizes[b])) continue;
+      if (std::none_of(operands.begin(), operands.end(), [&](const TensorType* operand) { return has_both(operand, a, b); })) return true;
+    }
+  return false;
+}
+
 std::vector<Dim> preserved_strides(DimTable& dims, const TensorType& operand) {
   if (dense_order(dims, operand.sizes, operand.strides)) return operand.strides;
   const TensorType* const operands[] = {&operand};

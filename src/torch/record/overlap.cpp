@@ -32,6 +32,15 @@ bool may_be_zero(OpCall& call, Dim stride, Dim size) {
   return false;
 }
 
+// That the axis steps over what is inside; the stride of a single element steps over nothing.
+void hold_outside(OpCall& call, Dim size, Dim inside, Dim stride) {
+  DimTable& dims = call.table();
+  const Dim one = dims.constant(1);
+  if (dims.hint(size) != std::optional<int64_t>(1)) return call.tape.guard_relation(Guard::Kind::less, inside, stride, true, kBecause);
+  const Dim further = dims.max(dims.sub(size, one), dims.constant(0));
+  call.tape.guard_relation(Guard::Kind::less_equal, dims.mul(further, dims.add(inside, one)), dims.mul(further, stride), true, kBecause);
+}
+
 // Does each axis step over all that lies between the first and the last element of the axes with smaller strides? What is not known is a
 // guard where it holds now, and `guarded`.
 bool is_nested(OpCall& call, const TensorType& type, bool guarded) {
@@ -46,7 +55,7 @@ bool is_nested(OpCall& call, const TensorType& type, bool guarded) {
     const Dim stride = type.strides[axes[i]];
     if (i != 0 && dims.less(inside, stride) != Truth::yes) {
       if (!guarded || dims.hint(inside) >= dims.hint(stride)) return false;
-      call.tape.guard_relation(Guard::Kind::less, inside, stride, true, kBecause);
+      hold_outside(call, type.sizes[axes[i]], inside, stride);
     }
     inside = dims.add(inside, dims.mul(dims.sub(type.sizes[axes[i]], one), stride));
   }
@@ -101,9 +110,22 @@ void see_strides(OpCall& call, ValueId value) {
   }
 }
 
+// Two views of an argument that is expanded have strides of 0 both; of one that was expanded to a single element, those that its caller gave it.
+void hold_expanded(OpCall& call, const TensorType& view) {
+  const auto input = call.tape.input_of(view.root);
+  if (!input) return;
+  const TensorType root = call.type(view.root);
+  for (int axis = 0; axis < root.rank(); ++axis) {
+    if (call.table().as_constant(root.strides[axis]) != std::optional<int64_t>(0)) continue;
+    if (call.table().less(call.table().constant(1), root.sizes[axis]) == Truth::yes) continue;
+    call.tape.guard_relation(Guard::Kind::equal, call.tape.input_stride(*input, axis, 0), root.strides[axis], true, kBecause);
+  }
+}
+
 bool may_overlap_with(OpCall& call, ValueId written, ValueId other) {
   DimTable& dims = call.table();
   const TensorType a = call.type(written), b = call.type(other);
+  if (written != other && a.storage == b.storage && a.root == b.root) hold_expanded(call, a);
   if (!may_overlap_partly(dims, a, b) || lies_before(dims, a, b) || lies_before(dims, b, a)) return false;
   if (a.root == b.root && dims.same(a.offset, b.offset) && call.tape.input_of(a.root)) see_strides(call, written), see_strides(call, other);
   return true;

@@ -24,6 +24,7 @@
 #include "torch/record/host_value.h"
 #include "torch/record/lower.h"
 #include "torch/record/overlap.h"
+#include "torch/record/seen_layout.h"
 #include "torch/record/symnode.h"
 #include "torch/record/unharmed.h"
 #include "torch/record/wrapper.h"
@@ -239,8 +240,6 @@ bool store_all(OpCall& call, const Mark& m, const std::vector<std::vector<int64_
 
 // --- one op
 
-constexpr const char* kOrder = "the order of a result's axes";
-
 class OneOp {
  public:
   OneOp(Tape& tape, const OpPlan& plan, const c10::OperatorHandle& op, Stack& stack)
@@ -351,6 +350,7 @@ class OneOp {
     call_.may_share = false;
     if (call_.choice && call_.choice->copies) call_.choice->atens = true;
     record_call(call_);
+    if (plan_.pointwise && plan_.writes.empty() && tape_.live()) hold_seen_layout(call_);
     note_choice();
     refresh_written();
   }
@@ -373,7 +373,7 @@ class OneOp {
       if (!plan_.lower(call_)) return false;
       if (writes_foreign()) return call_.decline(Reason::call_dtype);
       call_.why = Reason::call_rule_disagreed;
-      if (plan_.writes.empty()) return functional_agrees(call_) && (hold_seen_layout(), true);
+      if (plan_.writes.empty()) return functional_agrees(call_) && (hold_seen_layout(call_), true);
       if (plan_.metadata) return rename_metadata();
       return values_agree(call_, m, {}) && store_all(call_, m, before_);
     } catch (const UserError&) {
@@ -388,78 +388,6 @@ class OneOp {
   bool writes_foreign() const {
     const auto is_foreign = [](const at::Tensor& real) { return real.defined() && dtype_of(real.scalar_type()) == DType::other; };
     return plan_.form == OpPlan::Form::out && std::any_of(call_.reals.begin(), call_.reals.end(), is_foreign);
-  }
-
-  // What a layout was compared with at the sizes of the recording may be nothing: then it is held to sizes that agree in what decides it.
-  void hold_seen_layout() {
-    if (call_.results.empty() || !call_.results[0]) return;
-    const TensorType& type = call_.type(call_.results[0]);
-    const InstrId made_by = tape_.trace()[call_.results[0]].definition;
-    if (!made_by || type.rank() < 2 || type.root != call_.results[0]) return;
-    std::vector<ValueId> operands;
-    std::copy_if(call_.values.begin(), call_.values.end(), std::back_inserter(operands), [](ValueId v) { return static_cast<bool>(v); });
-    const Op op = tape_.trace()[made_by].op;
-    if (info(op).kind == OpKind::pointwise) hold_order_of_axes(operands, type);
-    if (op == Op::attention) hold_nothing(operands, type);
-    if (plan_.base == "index" || (op == Op::attention && type.rank() < 4)) hold_unseen_order(operands, type);   // of heads it is known
-  }
-
-  // Picked elements lie in the order of the argument's strides. Axes of which no two elements each were seen may lie otherwise than they do.
-  void hold_unseen_order(const std::vector<ValueId>& operands, const TensorType& type) {
-    if (tape_.host_looks || are_contiguous(operands)) return;
-    DimTable& dims = call_.table();
-    Dim unseen = dims.constant(0);
-    for (int outer = 0; outer < type.rank(); ++outer) {
-      for (int inner = outer + 1; inner < type.rank(); ++inner)
-        if (const Dim both = matters(type, outer, inner); dims.hint(both) == std::optional<int64_t>(0)) unseen = dims.add(unseen, both);
-    }
-    tape_.guard_relation(Guard::Kind::equal, unseen, dims.constant(0), true, kOrder);
-  }
-
-  bool are_contiguous(const std::vector<ValueId>& operands) const {
-    return std::all_of(operands.begin(), operands.end(), [&](ValueId v) { return call_.build.is_contiguous(call_.type(v)); });
-  }
-
-  // The axes of a pointwise result are in the order of its operands' strides. Where that order is not known for all sizes the result was taken
-  // for contiguous, which it is as long as no two axes of more than one element are in another order.
-  void hold_order_of_axes(const std::vector<ValueId>& operands, const TensorType& type) {
-    if (!call_.build.result_strides(operands, type.sizes).empty()) return;
-    for (const ValueId v : operands) {
-      const TensorType operand = call_.type(v);
-      for (int i = 0; i < operand.rank(); ++i)
-        for (int j = i + 1; j < operand.rank(); ++j) hold_order(operand, i, j);
-    }
-  }
-
-  // 0 or 1: do the axes have an order that shows? Of nothing none does.
-  Dim matters(const TensorType& type, int outer, int inner) {
-    DimTable& dims = call_.table();
-    const Dim zero = dims.constant(0), one = dims.constant(1), two = dims.constant(2);
-    const auto has_several = [&](int axis) { return dims.max(dims.sub(dims.min(type.sizes[axis], two), one), zero); };
-    return dims.mul(some_elements(dims, type), dims.mul(has_several(outer), has_several(inner)));
-  }
-
-  // As TensorIterator compares axes: by their strides, and those of one stride by their sizes.
-  void hold_order(const TensorType& type, int outer, int inner) {
-    DimTable& dims = call_.table();
-    const Dim both = matters(type, outer, inner), one = dims.constant(1);
-    const auto compared = [&](Dim a, Dim b) { return std::pair(dims.mul(both, a), dims.mul(both, b)); };
-    const auto [low, high] = compared(type.strides[inner], type.strides[outer]);
-    const auto [next, top] = compared(dims.add(type.strides[inner], one), type.strides[outer]);
-    if (!dims.hint(low) || !dims.hint(high)) return;
-    if (*dims.hint(next) <= *dims.hint(top)) return tape_.guard_relation(Guard::Kind::less_equal, next, top, true, kOrder);
-    if (*dims.hint(low) > *dims.hint(high)) return tape_.guard_relation(Guard::Kind::less, high, low, true, kOrder);
-    const auto [small, large] = compared(type.sizes[inner], type.sizes[outer]);
-    tape_.guard_relation(Guard::Kind::equal, low, high, true, kOrder);
-    tape_.guard_relation(Guard::Kind::less_equal, small, large, *dims.hint(small) <= *dims.hint(large), kOrder);
-  }
-
-  // Attention has several layouts, of operands that are not contiguous; a result without elements tells none.
-  void hold_nothing(const std::vector<ValueId>& operands, const TensorType& type) {
-    const Dim count = call_.table().product(type.sizes);
-    if (call_.table().hint(count) != std::optional<int64_t>(0)) return;
-    if (are_contiguous(operands)) return;
-    tape_.guard_relation(Guard::Kind::equal, count, call_.table().constant(0), true, kOrder);
   }
 
   bool has_many_dims() const {

@@ -1,0 +1,12 @@
+// Orders of axes. Eager lays a result out in the order of its operands' strides, also by strides that address nothing: of axes of size 1, of
+// nothing at all. What was seen of that while recording, and is not known for all sizes, becomes a guard.
+#pragma once
+
+#include "torch/record/lower.h"
+
+namespace escapement {
+
+// Of an operator's first result, when its type has been compared with what ATen returned.
+void hold_seen_layout(OpCall& call);
+
+}  // namespace escapement
