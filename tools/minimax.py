@@ -78,6 +78,27 @@ def fit(function, weight, low, high, count, kind):
     return result, float(log(max(abs(w * y) for y, w in zip(ys, ws)), 2))
 
 
+def fit_ratio(end, over, under):
+    """P and Q, of these degrees, with x P(x^2) / Q(x^2) the normal distribution function less a half for x up to `end`: least squares with
+    weights that grow where the error is large, until it is the same everywhere (Lawson), in Chebyshev polynomials of x^2."""
+    u = np.cos(np.pi * (np.arange(3000) + 0.5) / 3000)
+    x = end * np.sqrt((u + 1) / 2)
+    wanted = np.array([float(erf(v / sqrt(2)) / 2 / v) for v in x])
+    top, bottom = np.polynomial.chebyshev.chebvander(u, over), np.polynomial.chebyshev.chebvander(u, under)[:, 1:]
+    weights, ratio_below, best = np.ones(3000), np.ones(3000), (np.inf, None)
+    for _ in range(400):
+        scale = (x / ratio_below * np.sqrt(weights))[:, None]
+        solution = np.linalg.lstsq(np.concatenate([top, -wanted[:, None] * bottom], 1) * scale, wanted * scale[:, 0], rcond=None)[0]
+        ratio_below = 1 + bottom @ solution[over + 1 :]
+        error = np.abs(top @ solution[: over + 1] / ratio_below - wanted) * x
+        best = min(best, (error.max(), solution), key=lambda found: found[0])
+        weights *= error / error.max() + 1e-3
+        weights /= weights.mean()
+    line = np.polynomial.Polynomial([-1, 2 / end**2])   # u of x^2
+    powers = [np.polynomial.Polynomial(np.polynomial.chebyshev.cheb2poly(c))(line).coef for c in (best[1][: over + 1], [1, *best[1][over + 1 :]])]
+    return [p / powers[1][0] for p in powers], np.log2(best[0])
+
+
 def on_square(function):
     return lambda z: function(sqrt(z))
 
@@ -95,12 +116,11 @@ log2_all = (on_square(lambda s: 2 * atanh(s) / LN2 / s), on_square(lambda s: s /
 tanh_p = (on_square(lambda x: (tanh(x) / x - 1) / x**2), on_square(lambda x: x**3 / tanh(x)))
 erf_p = (on_square(lambda x: erf(x) / x - 1), on_square(lambda x: x / erf(x)))
 erf_q = (lambda t: log(erfc(t)) / t + 1, lambda t: t * erfc(t) / erf(t))
-gelu_logit = (on_square(lambda x: (log(erfc(x / sqrt(2))) - log(2 - erfc(x / sqrt(2)))) / LN2 / x), on_square(lambda x: x * LN2))
-exp2_p = (lambda r: (exp(r * LN2) - 1) / r, lambda r: r / exp(r * LN2))
 half_turn_sin = (on_square(lambda h: sin(pi * h) / h), on_square(lambda h: h / sin(pi * h)))
 sin_p = (on_square(lambda x: (sin(x) / x - 1) / x**2), on_square(lambda x: x**3 / sin(x)))
 cos_p = (on_square(lambda x: (cos(x) - 1 + x**2 / 2) / x**4), on_square(lambda x: x**4 / cos(x)))
 TINY = mpf(10) ** -12
+GELU_END = 5.55   # where x P / Q of the rounded coefficients is a half in f32
 
 FITS = [
     # name, (function, weight), low, high, number of coefficients, type
@@ -121,8 +141,6 @@ FITS = [
     ("kErfSmallF64", erf_p, TINY, mpf("1.001") ** 2, 13, "f64"),
     ("kErfLargeF32", erf_q, mpf("0.874"), mpf("3.95"), 7, "f32"),
     ("kErfLargeF64", erf_q, mpf("0.999"), mpf("5.95"), 20, "f64"),
-    ("kGeluLogitF32", gelu_logit, TINY, mpf("5.6") ** 2, 8, "f32"),
-    ("kExp2ForHalfF32", exp2_p, mpf(-0.5), mpf(0.5), 4, "f32"),
     ("kHalfTurnSinForF32", half_turn_sin, TINY, mpf("0.67") ** 2, 6, "f64"),
     ("kSinF64", sin_p, TINY, (pi / 4 * mpf("1.001")) ** 2, 6, "f64"),
     ("kCosF64", cos_p, TINY, (pi / 4 * mpf("1.001")) ** 2, 6, "f64"),
@@ -162,6 +180,15 @@ def main():
         ctype = "float" if kind == "f32" else "double"
         print(f"inline constexpr {ctype} {name}[] = {{  // 2^{bits:.1f}")
         texts = [literal(c, kind) for c in coefficients]
+        for i in range(0, len(texts), 4):
+            print("    " + ", ".join(texts[i : i + 4]) + ",")
+        print("};")
+    (top, bottom), bits = fit_ratio(GELU_END, 5, 5)
+    print(f"\n// Of the normal distribution function, up to {GELU_END}; absolute error 2^{bits:.1f}.")
+    print(f"inline constexpr double kGeluEnd = {GELU_END};")
+    for name, coefficients in (("kGeluOverF32", top), ("kGeluUnderF32", bottom)):
+        print(f"inline constexpr float {name}[] = {{")
+        texts = [literal(to_type(c, "f32"), "f32") for c in coefficients]
         for i in range(0, len(texts), 4):
             print("    " + ", ".join(texts[i : i + 4]) + ",")
         print("};")

@@ -127,6 +127,7 @@ void float_only(const ScalarNode& node, const Block& k) {
     case ScalarOp::trunc: return map1<T>(k, [](T x) { return std::trunc(x); });
     case ScalarOp::rint: return map1<T>(k, [](T x) { return std::rint(x); });
     case ScalarOp::copysign: return map2<T>(k, [](T x, T y) { return std::copysign(x, y); });
+    case ScalarOp::scale: return map2<T>(k, [](T x, T y) { return y != y ? y : std::ldexp(x, static_cast<int>(y)); });
     default: return arithmetic<T>(node, k);
   }
 }

@@ -39,14 +39,6 @@ Expr power_of_two(Expr sum) {
 double rounder(Expr like, int bias) { return (like.type() == DType::f32 ? 0x1.8p23 : 0x1.8p52) + bias; }
 int exponent_bias(Expr like) { return like.type() == DType::f32 ? 127 : 1023; }
 
-// fraction_plus_one * 2^n with n beyond the range of one exponent field: in two steps, of which the last one rounds.
-Expr scale_twice(Expr fraction, Expr n) {
-  Expr magic = constant(n, rounder(n, exponent_bias(n)));
-  Expr half = fma(n, constant(n, 0.5), magic);
-  Expr first = power_of_two(half), second = power_of_two((n - (half - magic)) + magic);
-  return fma(fraction, first, first) * second;
-}
-
 }  // namespace detail
 
 namespace {
@@ -115,14 +107,14 @@ Expr tanh_large(Expr magnitude) {
 Expr exp(Expr x) {
   Expr y = is_single(x) ? clamp_low(clamp_high(x, 89), -104.5) : clamp_low(clamp_high(x, 710), -746);
   ExpParts parts = exp_parts(y, 0);
-  return detail::scale_twice(parts.fraction, parts.n);
+  return scale(constant(x, 1) + parts.fraction, parts.n);
 }
 
 Expr exp2(Expr x) {
   Expr y = is_single(x) ? clamp_low(clamp_high(x, 129), -151) : clamp_low(clamp_high(x, 1025), -1076);
   Expr n = rint(y), r = y - n;
   Expr rest = fma(polynomial(r, kExp2F32, kExp2F64), r * r, r * ln2_low(x));
-  return detail::scale_twice(fma(r, ln2_high(x), rest), n);
+  return scale(constant(x, 1) + fma(r, ln2_high(x), rest), n);
 }
 
 // 2 * ((exp(r) - 1) * 2^(n-1) + (2^(n-1) - 1/2)): halves, because 2^n may be out of range where the result is not. A tiny x is
@@ -156,15 +148,11 @@ Expr erf(Expr x) {
   return select(lt(magnitude, constant(x, limit)), small, large);
 }
 
-// The distribution function is 1 / (1 + 2^(x * R(x^2))): its logit is odd. Behind the first clamp the result is less than 1e-7. As in
-// one_plus_exp_negative, half of the denominator is always in range.
-Expr gelu_for_half(Expr x) {
-  Expr square = clamp_high(x * x, 5.6 * 5.6);
-  Expr y = clamp_low(clamp_high(x * polynomial(square, kGeluLogitF32, {}), 128.2), -124);
-  Expr magic = constant(x, rounder(x, exponent_bias(x) - 1));
-  Expr sum = y + magic, r = y - (sum - magic), scale = power_of_two(sum);
-  Expr half = fma(polynomial(r, kExp2ForHalfF32, {}) * r, scale, scale + constant(x, 0.5));
-  return x / (half + half);
+// The distribution function less a half is odd: x * P(x^2) / Q(x^2), which at the first clamp is a half in f32, too.
+Expr gelu_single(Expr x) {
+  Expr y = clamp_low(clamp_high(x, kGeluEnd), -kGeluEnd), square = y * y;
+  Expr odd = y * polynomial(square, kGeluOverF32, {}) / polynomial(square, kGeluUnderF32, {});
+  return x * (clamp_low(odd, -0.5) + constant(x, 0.5));
 }
 
 // --- logarithms, after FDLIBM: with s = f / (2 + f), log(1 + f) = f - (f*f/2 - s * (f*f/2 + R(s*s))).

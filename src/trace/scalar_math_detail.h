@@ -13,6 +13,5 @@ Expr polynomial(Expr x, std::span<const float> f32, std::span<const double> f64)
 double rounder(Expr like, int bias);    // adding it rounds to an integer, whose low bits are then n + bias
 int exponent_bias(Expr like);
 Expr power_of_two(Expr sum);            // 2^(n - exponent bias) for sum = n + rounder
-Expr scale_twice(Expr fraction, Expr n);  // (1 + fraction) * 2^n for any integer n that two exponents reach
 
 }  // namespace escapement::scalar::detail

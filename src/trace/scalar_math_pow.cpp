@@ -125,7 +125,7 @@ Expr exp2_full(Expr e, Expr low) {
   Expr lost = (whole - r) + low;
   Expr rest = fma(lost, ln2, r * constant(e, 0x1.abc9e3b39803fp-56));
   Expr fraction = fma(r, ln2, fma(detail::polynomial(r, {}, kExp2F64), r * r, rest));
-  return detail::scale_twice(fraction, n);
+  return scale(constant(fraction, 1) + fraction, n);
 }
 
 Expr pow_full(Expr x, Expr y) {

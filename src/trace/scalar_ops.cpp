@@ -31,6 +31,7 @@ Expr ceil(Expr a) { return rounding(ScalarOp::ceil, a); }
 Expr trunc(Expr a) { return rounding(ScalarOp::trunc, a); }
 Expr rint(Expr a) { return rounding(ScalarOp::rint, a); }
 Expr copysign(Expr magnitude, Expr sign) { return same(ScalarOp::copysign, magnitude, sign); }
+Expr scale(Expr a, Expr exponent) { return same(ScalarOp::scale, a, exponent); }
 Expr min(Expr a, Expr b) { return same(ScalarOp::min, a, b); }
 Expr max(Expr a, Expr b) { return same(ScalarOp::max, a, b); }
 Expr eq(Expr a, Expr b) { return relation(ScalarOp::eq, a, b); }
@@ -135,6 +136,7 @@ Expr power(Expr a, Expr b, const Numbers& k) {
 }
 
 Expr gelu(Expr a) {
+  if (a.type() == DType::f32) return gelu_single(a);
   Expr half = constant(a, 0.5), one = constant(a, 1);
   return a * half * (one + erf(a * constant(a, 0x1.6a09e667f3bcdp-1)));  // sqrt(1/2)
 }
@@ -192,7 +194,6 @@ Expr lerp(Expr start, Expr end, Expr weight) {
 
 static Expr instantiate(Op op, Expr a, Expr b, Expr c, const Attrs& at, const Numbers& k) {
   const Expr _{};
-  if (op == Op::gelu && is_half(k.storage)) return gelu_for_half(a);   // the row's value, as far as such a type holds it
   switch (op) {
 #define OP(name, kind, arity, rule, tier, aten, scalar) \
   case Op::name: return scalar;

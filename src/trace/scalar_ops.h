@@ -57,6 +57,7 @@ Expr ceil(Expr a);
 Expr trunc(Expr a);
 Expr rint(Expr a);
 Expr copysign(Expr magnitude, Expr sign);
+Expr scale(Expr a, Expr exponent);   // scalar.def says of which numbers
 Expr min(Expr a, Expr b);
 Expr max(Expr a, Expr b);
 Expr eq(Expr a, Expr b);

@@ -19,7 +19,7 @@ LoopNest map_of(size_t axes, std::vector<LoopParam> params, Stage stage) {
 
 bool has_meaning(ScalarOp op, DType type) {
   switch (op) {
-    case ScalarOp::input: case ScalarOp::param: case ScalarOp::constant: return false;
+    case ScalarOp::input: case ScalarOp::param: case ScalarOp::constant: case ScalarOp::scale: return false;
     case ScalarOp::div: case ScalarOp::fma: case ScalarOp::sqrt: case ScalarOp::floor: case ScalarOp::ceil: case ScalarOp::trunc:
     case ScalarOp::rint: case ScalarOp::copysign: case ScalarOp::is_nan: return is_float(type);
     case ScalarOp::sub: case ScalarOp::neg: return type != DType::b8;

@@ -214,6 +214,49 @@ Value* round_to(Ir& ir, Value* x, DType type) {
   return ir.b.CreateFPExt(ir.b.CreateFPTrunc(x, like(ir, ir.b.getHalfTy(), x)), x->getType());
 }
 
+// --- a * 2^n
+
+llvm::Intrinsic::ID scaling_instruction(DType type, unsigned bits) {
+  const bool single = type == DType::f32;
+  if (bits == 128) return single ? llvm::Intrinsic::x86_avx512_mask_scalef_ps_128 : llvm::Intrinsic::x86_avx512_mask_scalef_pd_128;
+  if (bits == 256) return single ? llvm::Intrinsic::x86_avx512_mask_scalef_ps_256 : llvm::Intrinsic::x86_avx512_mask_scalef_pd_256;
+  return single ? llvm::Intrinsic::x86_avx512_mask_scalef_ps_512 : llvm::Intrinsic::x86_avx512_mask_scalef_pd_512;
+}
+
+Value* scale_by_instruction(Ir& ir, DType type, Value* x, Value* n, unsigned lanes) {
+  const unsigned bits = lanes * size_of(type) * 8;
+  if (bits > 512) {
+    const unsigned half = lanes / 2;
+    Value* low = scale_by_instruction(ir, type, slice(ir, x, 0, half), slice(ir, n, 0, half), half);
+    return concatenate(ir, low, scale_by_instruction(ir, type, slice(ir, x, half, half), slice(ir, n, half, half), half), lanes);
+  }
+  llvm::SmallVector<Value*, 5> arguments = {x, n, x, llvm::Constant::getAllOnesValue(ir.b.getIntNTy(std::max(lanes, 8u)))};
+  constexpr int kCurrentRounding = 4;
+  if (bits == 512) arguments.push_back(ir.b.getInt32(kCurrentRounding));
+  return ir.b.CreateIntrinsic(scaling_instruction(type, bits), {}, arguments);
+}
+
+// 2^n for an n that fits the exponent field: adding `magic` leaves n and the bias in the low bits of the sum.
+Value* power_of_two(Ir& ir, DType type, Value* sum) {
+  const bool single = type == DType::f32;
+  Value* bits = ir.b.CreateBitCast(sum, like(ir, single ? ir.b.getInt32Ty() : ir.b.getInt64Ty(), sum));
+  return ir.b.CreateBitCast(ir.b.CreateShl(bits, single ? 23 : 52), sum->getType());
+}
+
+// In two steps, of which only the last one rounds.
+Value* scale_by_products(Ir& ir, DType type, Value* x, Value* n) {
+  Value* magic = llvm::ConstantFP::get(n->getType(), type == DType::f32 ? 0x1.8p23 + 127 : 0x1.8p52 + 1023);
+  Value* half = ir.b.CreateIntrinsic(n->getType(), llvm::Intrinsic::fma, {n, llvm::ConstantFP::get(n->getType(), 0.5), magic});
+  Value* rest = ir.b.CreateFAdd(ir.b.CreateFSub(n, ir.b.CreateFSub(half, magic)), magic);
+  return ir.b.CreateFMul(ir.b.CreateFMul(x, power_of_two(ir, type, half)), power_of_two(ir, type, rest));
+}
+
+Value* scale(Ir& ir, DType type, Value* x, Value* n, Lanes lanes) {
+  const unsigned bits = lanes.count * size_of(type) * 8;
+  if (lanes.wide && lanes.count > 1 && bits % 128 == 0 && (bits & (bits - 1)) == 0) return scale_by_instruction(ir, type, x, n, lanes.count);
+  return scale_by_products(ir, type, x, n);
+}
+
 Value* emit_typed(Ir& ir, const ScalarNode& node, Value* x, Value* y, Value* z) {
   if (is_float(node.type)) return float_op(ir, node, x, y, z);
   return node.type == DType::b8 ? bool_op(ir, node, x, y) : integer_op(ir, node, x, y);
@@ -231,6 +274,7 @@ Value* emit_scalar(Ir& ir, const ScalarNode& node, Value* x, Value* y, Value* z,
     case ScalarOp::convert: return convert(ir, x, operand, node.type, lanes);
     case ScalarOp::bitcast: return ir.b.CreateBitCast(x, ir.registers(node.type, lanes.count));
     case ScalarOp::round_to: return round_to(ir, x, static_cast<DType>(node.bits));
+    case ScalarOp::scale: return scale(ir, node.type, x, y, lanes);
     default: break;
   }
   Value* result = emit_typed(ir, node, x, y, z);

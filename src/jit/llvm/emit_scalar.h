@@ -11,6 +11,7 @@ struct Lanes {
   unsigned count = 1;
   bool avx = false;   // 256-bit x86 intrinsics may be used
   bool bf16 = false;  // AVX512-BF16's may be
+  bool wide = false;  // AVX512F's and AVX512VL's may be
 };
 
 // Not for input and param nodes.

@@ -41,7 +41,7 @@ class KernelEmitter {
   Value* extent(unsigned axis) const { return extents_[axis]; }
   Value* stride(unsigned param, unsigned axis);   // bytes; axis == axes(): the gathered axis
   Value* scalar(unsigned number);                 // register form
-  Lanes lanes(unsigned count) const { return {count, target.vector_bits >= 256, target.converts_bf16}; }
+  Lanes lanes(unsigned count) const { return {count, target.vector_bits >= 256, target.converts_bf16, target.vector_bits >= 512}; }
 
  private:
   void read(Value* data, Value* extents);

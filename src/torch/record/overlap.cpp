@@ -96,8 +96,8 @@ bool is_as_seen(const DimTable& dims, const std::vector<Dim>& claimed, c10::IntA
   return std::equal(claimed.begin(), claimed.end(), real.begin(), real.end(), same);
 }
 
-// Where two views of an argument begin at one place, ATen compares all their strides, and those of axes of size 1 are whatever the caller's are.
-// The argument itself is handed on as it came, a view of it with the strides that the trace has.
+// Where two views of an argument begin at one place, or are of two arguments that share memory, ATen compares all their strides, and those
+// of axes of size 1 are whatever the caller's are. The argument itself is handed on as it came, a view of it with the strides that the trace has.
 void see_strides(OpCall& call, ValueId value) {
   for (int argument = 0; argument < static_cast<int>(call.args.size()); ++argument) {
     if (call.value_at(argument) != value) continue;
@@ -116,7 +116,7 @@ void hold_expanded(OpCall& call, const TensorType& view) {
   if (!input) return;
   const TensorType root = call.type(view.root);
   for (int axis = 0; axis < root.rank(); ++axis) {
-    if (call.table().as_constant(root.strides[axis]) != std::optional<int64_t>(0)) continue;
+    if (call.table().as_constant(root.strides[axis]) != std::optional<int64_t>(0) || call.tape.stride_seen(view.root, axis) != 0) continue;
     if (call.table().less(call.table().constant(1), root.sizes[axis]) == Truth::yes) continue;
     call.tape.guard_relation(Guard::Kind::equal, call.tape.input_stride(*input, axis, 0), root.strides[axis], true, kBecause);
   }
@@ -127,7 +127,9 @@ bool may_overlap_with(OpCall& call, ValueId written, ValueId other) {
   const TensorType a = call.type(written), b = call.type(other);
   if (written != other && a.storage == b.storage && a.root == b.root) hold_expanded(call, a);
   if (!may_overlap_partly(dims, a, b) || lies_before(dims, a, b) || lies_before(dims, b, a)) return false;
-  if (a.root == b.root && dims.same(a.offset, b.offset) && call.tape.input_of(a.root)) see_strides(call, written), see_strides(call, other);
+  const bool of_one = a.root == b.root && dims.same(a.offset, b.offset);
+  const bool of_two = a.root != b.root && call.tape.input_of(b.root);
+  if ((of_one || of_two) && call.tape.input_of(a.root)) see_strides(call, written), see_strides(call, other);
   return true;
 }
 

@@ -14,6 +14,12 @@ std::optional<uint32_t> Tape::input_of(ValueId value) const {
   return static_cast<uint32_t>(found - inputs.begin());
 }
 
+int64_t Tape::stride_seen(ValueId input, int axis) const {
+  const auto found = std::find(input_values_.begin(), input_values_.end(), input);
+  ESCAPEMENT_CHECK(found != input_values_.end(), "the stride of what is no input");
+  return inputs_[static_cast<size_t>(found - input_values_.begin())].stride(axis);
+}
+
 Dim Tape::input_stride(uint32_t input, int axis, int64_t hint) {
   Source source;
   source.kind = Source::Kind::input_stride;

@@ -93,6 +93,7 @@ struct Tape : std::enable_shared_from_this<Tape> {
 
   // --- what the host asks for (recorder_asked.cpp)
   std::optional<uint32_t> input_of(ValueId value) const;   // the input that the value is
+  int64_t stride_seen(ValueId input, int axis) const;        // of an input, while recording
   Dim input_stride(uint32_t input, int axis, int64_t hint);  // read from the input at each call, also where it addresses nothing
   // For an answer that is no expression of sizes: it holds for what the inputs brought, and nothing else.
   void pin_everything(const std::string& because);

@@ -114,7 +114,7 @@ class SeenLayout {
     return type;
   }
 
-  // Also where its axes have one element the strides are those of its class of layout.
+  // Also where its axes have one element the strides are those of its class of layout; or it is an axis of one element with this stride.
   void hold_input(ValueId root) {
     const auto input = tape_.input_of(root);
     if (!input) return;
@@ -125,11 +125,17 @@ class SeenLayout {
       const auto symbol = dims.as_symbol(type.strides[axis]);
       if (symbol && dims.info(*symbol).source.kind == Source::Kind::input_stride) continue;
       if (dims.less(dims.constant(1), type.sizes[axis]) == Truth::yes) continue;
-      const auto claimed = dims.hint(type.strides[axis]);
-      if (!claimed) continue;
-      const Dim read = tape_.input_stride(*input, axis, *claimed);
-      tape_.guard_relation(Guard::Kind::equal, dims.mul(some, read), dims.mul(some, type.strides[axis]), true, kOrderByOne);
+      const int64_t seen = tape_.stride_seen(root, axis);
+      const Dim read = tape_.input_stride(*input, axis, seen);
+      const Dim differs = dims.mul(some, dims.sub(read, type.strides[axis]));
+      const bool as_claimed = dims.hint(differs) == std::optional<int64_t>(0);
+      if (as_claimed) tape_.guard_relation(Guard::Kind::equal, differs, dims.constant(0), true, kOrderByOne);
+      else pin(type.sizes[axis]), pin(read);
     }
+  }
+
+  void pin(Dim dim) {
+    if (const auto now = call_.table().hint(dim)) tape_.guard_relation(Guard::Kind::equal, dim, call_.table().constant(*now), true, kOrderByOne);
   }
 
   OpCall& call_;

@@ -18,6 +18,7 @@ DType random_compute(Random& random) { return compute_type(random_storage(random
 
 bool has_meaning(ScalarOp op, DType type) {
   switch (op) {
+    case ScalarOp::scale: return false;   // of few numbers; exp has it
     case ScalarOp::div: case ScalarOp::fma: case ScalarOp::sqrt: case ScalarOp::floor: case ScalarOp::ceil: case ScalarOp::trunc:
     case ScalarOp::rint: case ScalarOp::copysign: case ScalarOp::is_nan: return is_float(type);
     case ScalarOp::sub: case ScalarOp::neg: return type != DType::b8;
