@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "support/events.h"
+
 namespace escapement {
 namespace {
 
@@ -117,12 +119,18 @@ at::Tensor matrix_product(const at::Tensor& x, const at::Tensor& weight, const a
 }
 
 // Undefined: ATen's to compute.
-at::Tensor computed(const CallRecipe& recipe, CallState& state, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+at::Tensor by_packed_weight(const CallRecipe& recipe, CallState& state, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
   const at::Tensor kernel = as_image(weight);
   if (!library_present() || !at::globalContext().userEnabledMkldnn() || !suits(x, kernel, bias, recipe.window)) return {};
   if (is_matrix_product(x, kernel, recipe.window)) return matrix_product(x, kernel, bias);
   if (is_little_work(x, kernel, recipe.window) || (recipe.only_single && x.size(0) != 1)) return {};
   return convolve(x, packed_for(x, weight, recipe.window, state.convolution), bias, recipe.window);
+}
+
+at::Tensor computed(const CallRecipe& recipe, CallState& state, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  at::Tensor result = by_packed_weight(recipe, state, x, weight, bias);
+  if (!result.defined()) count(Stat::convolutions_unpacked);
+  return result;
 }
 
 }  // namespace

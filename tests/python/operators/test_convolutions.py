@@ -361,3 +361,20 @@ def test_half_types_and_double():
             for size in SIZES + SIZES:
                 x = images(*size).to(dtype)
                 assert torch.allclose(made(x), net(x), rtol=tolerance, atol=tolerance) and made(x).stride() == net(x).stride()
+
+
+def test_what_is_left_to_aten_is_counted():
+    """A small image is little work; a large one is the library's."""
+    module = Net().eval()
+    compiled = escapement.jit(module, mode="call")
+
+    def unpacked(size):
+        before = escapement.stats().get("convolutions_unpacked", 0)
+        with torch.no_grad():
+            compiled(images(*size))
+        return escapement.stats().get("convolutions_unpacked", 0) - before
+
+    with torch.no_grad():
+        compiled(images(1, 8, 8))
+    assert unpacked((1, 8, 8)) == 2
+    assert unpacked((4, 64, 64)) == 0
