@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "torch/record/layout_questions.h"
+#include "torch/record/seen_layout.h"
 #include "trace/layout.h"
 
 namespace escapement {
@@ -96,8 +97,8 @@ bool is_as_seen(const DimTable& dims, const std::vector<Dim>& claimed, c10::IntA
   return std::equal(claimed.begin(), claimed.end(), real.begin(), real.end(), same);
 }
 
-// Where two views of an argument begin at one place, or are of two arguments that share memory, ATen compares all their strides, and those
-// of axes of size 1 are whatever the caller's are. The argument itself is handed on as it came, a view of it with the strides that the trace has.
+// Where two views of an argument begin at one place, ATen compares all their strides, and those of axes of size 1 are whatever the caller's
+// are. The argument itself is handed on as it came, a view of it with the strides that the trace has.
 void see_strides(OpCall& call, ValueId value) {
   for (int argument = 0; argument < static_cast<int>(call.args.size()); ++argument) {
     if (call.value_at(argument) != value) continue;
@@ -122,14 +123,21 @@ void hold_expanded(OpCall& call, const TensorType& view) {
   }
 }
 
+// What see_strides is for, where two arguments share memory: the strides of both are guarded, whatever their sizes.
+void hold_inputs(OpCall& call, ValueId a, ValueId b) {
+  if (!call.tape.input_of(a) || !call.tape.input_of(b)) return;
+  if (!hold_strides(call, a, kBecause) || !hold_strides(call, b, kBecause))
+    call.tape.refuse(Reason::recorder_refused, call.plan.target + " of arguments in one memory whose axes of size 1 have strides of their caller's");
+}
+
 bool may_overlap_with(OpCall& call, ValueId written, ValueId other) {
   DimTable& dims = call.table();
   const TensorType a = call.type(written), b = call.type(other);
   if (written != other && a.storage == b.storage && a.root == b.root) hold_expanded(call, a);
   if (!may_overlap_partly(dims, a, b) || lies_before(dims, a, b) || lies_before(dims, b, a)) return false;
   const bool of_one = a.root == b.root && dims.same(a.offset, b.offset);
-  const bool of_two = a.root != b.root && call.tape.input_of(b.root);
-  if ((of_one || of_two) && call.tape.input_of(a.root)) see_strides(call, written), see_strides(call, other);
+  if (of_one && call.tape.input_of(a.root)) see_strides(call, written), see_strides(call, other);
+  if (a.root != b.root) hold_inputs(call, a.root, b.root);
   return true;
 }
 

@@ -396,11 +396,16 @@ class OneOp {
     return std::any_of(call_.reals.begin(), call_.reals.end(), many) || std::any_of(call_.values.begin(), call_.values.end(), many_of);
   }
 
-  // Nothing in a trace says that a tensor of the caller's has another shape afterwards, nor that any tensor has other memory.
+  // Nothing in a trace says that a tensor of the caller's has another shape afterwards, nor that any tensor has other memory; and none says that
+  // a number is written (`torch.add(x, y, out=0)`).
   bool changes_too_much() {
     for (const uint32_t argument : plan_.writes) {
       const at::Tensor real = call_.real_at(static_cast<int>(argument));
       if (!real.defined()) continue;
+      if (args_[argument].isTensor() && is_wrapped_number(args_[argument].toTensor())) {
+        tape_.refuse(Reason::recorder_refused, plan_.target + " into a number");
+        return true;
+      }
       const bool replaced = plan_.metadata && plan_.lower == nullptr;
       const bool reshaped = plan_.metadata || real.sizes() != c10::IntArrayRef(before_[argument]);
       if (!replaced && !(reshaped && tape_.is_given(real))) continue;

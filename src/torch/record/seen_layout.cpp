@@ -114,24 +114,12 @@ class SeenLayout {
     return type;
   }
 
-  // Also where its axes have one element the strides are those of its class of layout; or it is an axis of one element with this stride.
+  // Of an input whose strides are not those of its class this one is recorded.
   void hold_input(ValueId root) {
     const auto input = tape_.input_of(root);
-    if (!input) return;
-    DimTable& dims = call_.table();
+    if (!input || hold_strides(call_, root, kOrderByOne)) return;
     const TensorType type = call_.type(root);
-    const Dim some = some_elements(dims, type);
-    for (int axis = 0; axis < type.rank(); ++axis) {
-      const auto symbol = dims.as_symbol(type.strides[axis]);
-      if (symbol && dims.info(*symbol).source.kind == Source::Kind::input_stride) continue;
-      if (dims.less(dims.constant(1), type.sizes[axis]) == Truth::yes) continue;
-      const int64_t seen = tape_.stride_seen(root, axis);
-      const Dim read = tape_.input_stride(*input, axis, seen);
-      const Dim differs = dims.mul(some, dims.sub(read, type.strides[axis]));
-      const bool as_claimed = dims.hint(differs) == std::optional<int64_t>(0);
-      if (as_claimed) tape_.guard_relation(Guard::Kind::equal, differs, dims.constant(0), true, kOrderByOne);
-      else pin(type.sizes[axis]), pin(read);
-    }
+    for (int axis = 0; axis < type.rank(); ++axis) pin(type.sizes[axis]), pin(tape_.input_stride(*input, axis, tape_.stride_seen(root, axis)));
   }
 
   void pin(Dim dim) {
@@ -144,7 +132,27 @@ class SeenLayout {
   std::vector<ValueId> operands_;
 };
 
+bool is_read_at_entry(const DimTable& dims, Dim stride) {
+  const auto symbol = dims.as_symbol(stride);
+  return symbol && dims.info(*symbol).source.kind == Source::Kind::input_stride;
+}
+
 }  // namespace
+
+bool hold_strides(OpCall& call, ValueId input, const char* because) {
+  DimTable& dims = call.table();
+  const TensorType type = call.type(input);
+  const Dim some = some_elements(dims, type), none = dims.constant(0);
+  std::vector<Dim> differences;
+  for (int axis = 0; axis < type.rank(); ++axis) {
+    if (is_read_at_entry(dims, type.strides[axis]) || dims.less(dims.constant(1), type.sizes[axis]) == Truth::yes) continue;
+    const Dim read = call.tape.input_stride(*call.tape.input_of(input), axis, call.tape.stride_seen(input, axis));
+    differences.push_back(dims.mul(some, dims.sub(read, type.strides[axis])));
+    if (dims.hint(differences.back()) != std::optional<int64_t>(0)) return false;
+  }
+  for (const Dim difference : differences) call.tape.guard_relation(Guard::Kind::equal, difference, none, true, because);
+  return true;
+}
 
 void hold_seen_layout(OpCall& call) {
   if (call.results.empty() || !call.results[0]) return;

@@ -6,6 +6,9 @@
 
 namespace escapement {
 
+// That an input's strides are those of its class of layout where an axis has one element, too. False: they are not, and nothing is guarded.
+bool hold_strides(OpCall& call, ValueId input, const char* because);
+
 // Of an operator's first result, when its type has been compared with what ATen returned.
 void hold_seen_layout(OpCall& call);
 
