@@ -16,7 +16,6 @@ using BKind = BoolExpr::Kind;
 std::atomic<ShortcutAsks> shortcut_asks{nullptr};
 
 constexpr const char* kStridesRead = "strides read where a size is 1 or 0";
-constexpr const char* kCallsStrideRead = "strides read of an empty tensor, behind library calls that decide on theirs";
 constexpr const char* kOffsetRead = "storage offset read of an empty tensor";
 
 std::vector<int> innermost_first(at::MemoryFormat format, int64_t rank) {
@@ -73,19 +72,11 @@ class Layout {
     return {};
   }
 
-  // ATen's, of operands without elements, whose strides are not always those of the program: pinned, they would not hold at the next call.
-  bool calls_made_strides() const {
-    for (uint32_t number = 0; number < dims_.symbol_count(); ++number)
-      if (dims_.info(Symbol(number)).source.kind == Source::Kind::value_stride) return true;
-    return false;
-  }
-
   // Where the axis addresses something now, it is guarded that it does.
   Dim stride(int axis) {
     if (!tells_layout()) return dims_.constant(strides_[axis]);
     if (!addresses(axis)) {
-      if (none_ && calls_made_strides()) tape_.refuse(Reason::recorder_refused, kCallsStrideRead);
-      else tape_.pin_everything(kStridesRead);
+      tape_.pin_everything(kStridesRead);
       return dims_.constant(strides_[axis]);
     }
     decide(tape_, *holds_something(), kStridesRead);

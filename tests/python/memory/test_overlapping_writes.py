@@ -106,8 +106,8 @@ PARTS = {
     "unsqueezed": lambda v: v.unsqueeze(0)[:, 1:2].squeeze(0), "whole": lambda v: v, "again": lambda v: v.expand(2, *v.shape)[0, 1:2],
 }
 # How many rows there are decides what eager does with an argument of one element, behind the write.
-# Where there is nothing our library call's result may have other strides than eager's: such a call is not recorded when they are read.
-LEFT = {("rest", "call"): ("recorder_refused",), ("whole", "call"): ("recorder_refused",)}
+# Where there is nothing our library call's result has other strides than eager's: that call goes on with the program itself.
+LEFT = {("rest", "call"): ("too_many_recordings", "data_dependent_guard", "nothing"), ("whole", "call"): ("data_dependent_guard",)}
 
 
 def tried(function, *args):
