@@ -116,11 +116,13 @@ log2_all = (on_square(lambda s: 2 * atanh(s) / LN2 / s), on_square(lambda s: s /
 tanh_p = (on_square(lambda x: (tanh(x) / x - 1) / x**2), on_square(lambda x: x**3 / tanh(x)))
 erf_p = (on_square(lambda x: erf(x) / x - 1), on_square(lambda x: x / erf(x)))
 erf_q = (lambda t: log(erfc(t)) / t + 1, lambda t: t * erfc(t) / erf(t))
+gelu_logit = (on_square(lambda x: (log(erfc(x / sqrt(2))) - log(2 - erfc(x / sqrt(2)))) / LN2 / x), on_square(lambda x: x * LN2))
+exp2_p = (lambda r: (exp(r * LN2) - 1) / r, lambda r: r / exp(r * LN2))
 half_turn_sin = (on_square(lambda h: sin(pi * h) / h), on_square(lambda h: h / sin(pi * h)))
 sin_p = (on_square(lambda x: (sin(x) / x - 1) / x**2), on_square(lambda x: x**3 / sin(x)))
 cos_p = (on_square(lambda x: (cos(x) - 1 + x**2 / 2) / x**4), on_square(lambda x: x**4 / cos(x)))
 TINY = mpf(10) ** -12
-GELU_END = 5.55   # where x P / Q of the rounded coefficients is a half in f32
+NORMAL_END = 5.55   # where x P / Q of the rounded coefficients is a half in f32
 
 FITS = [
     # name, (function, weight), low, high, number of coefficients, type
@@ -141,6 +143,8 @@ FITS = [
     ("kErfSmallF64", erf_p, TINY, mpf("1.001") ** 2, 13, "f64"),
     ("kErfLargeF32", erf_q, mpf("0.874"), mpf("3.95"), 7, "f32"),
     ("kErfLargeF64", erf_q, mpf("0.999"), mpf("5.95"), 20, "f64"),
+    ("kGeluLogitF32", gelu_logit, TINY, mpf("5.6") ** 2, 8, "f32"),
+    ("kExp2ForHalfF32", exp2_p, mpf(-0.5), mpf(0.5), 4, "f32"),
     ("kHalfTurnSinForF32", half_turn_sin, TINY, mpf("0.67") ** 2, 6, "f64"),
     ("kSinF64", sin_p, TINY, (pi / 4 * mpf("1.001")) ** 2, 6, "f64"),
     ("kCosF64", cos_p, TINY, (pi / 4 * mpf("1.001")) ** 2, 6, "f64"),
@@ -183,10 +187,10 @@ def main():
         for i in range(0, len(texts), 4):
             print("    " + ", ".join(texts[i : i + 4]) + ",")
         print("};")
-    (top, bottom), bits = fit_ratio(GELU_END, 5, 5)
-    print(f"\n// Of the normal distribution function, up to {GELU_END}; absolute error 2^{bits:.1f}.")
-    print(f"inline constexpr double kGeluEnd = {GELU_END};")
-    for name, coefficients in (("kGeluOverF32", top), ("kGeluUnderF32", bottom)):
+    (top, bottom), bits = fit_ratio(NORMAL_END, 5, 5)
+    print(f"\n// Of the normal distribution function, up to {NORMAL_END}; absolute error 2^{bits:.1f}.")
+    print(f"inline constexpr double kNormalEnd = {NORMAL_END};")
+    for name, coefficients in (("kNormalOverF32", top), ("kNormalUnderF32", bottom)):
         print(f"inline constexpr float {name}[] = {{")
         texts = [literal(to_type(c, "f32"), "f32") for c in coefficients]
         for i in range(0, len(texts), 4):

@@ -82,6 +82,13 @@ inline constexpr double kErfLargeF64[] = {  // 2^-60.9
     -0x1.d4eb9666a0ef2p-20, 0x1.4e6b0b4ba34e1p-22, -0x1.7694ea360fb7cp-25, 0x1.4287f813bc61dp-28,
     -0x1.9b4e0e0ce2019p-32, 0x1.6c81aedbfaea1p-36, -0x1.8e98d0d277e70p-41, 0x1.91c2e1eca5a18p-47,
 };
+inline constexpr float kGeluLogitF32[] = {  // 2^-13.7
+    -0x1.26a44a0000000p+1f, -0x1.af5c8e0000000p-4f, 0x1.35369a0000000p-12f, 0x1.0504fa0000000p-13f,
+    -0x1.22411a0000000p-17f, 0x1.3ce5e40000000p-22f, -0x1.67bb2e0000000p-28f, 0x1.50c4900000000p-35f,
+};
+inline constexpr float kExp2ForHalfF32[] = {  // 2^-18.4
+    0x1.62e12c0000000p-1f, 0x1.ec03740000000p-3f, 0x1.c9fc340000000p-5f, 0x1.3a03b20000000p-7f,
+};
 inline constexpr double kHalfTurnSinForF32[] = {  // 2^-30.2
     0x1.921fb53e96f72p+1, -0x1.4abbccd1254ecp+2, 0x1.466b7bd9083adp+1, -0x1.32c868a52ff0dp-1,
     0x1.4f2365f9541e3p-4, -0x1.ba14ffa0c54bcp-8,
@@ -96,12 +103,12 @@ inline constexpr double kCosF64[] = {  // 2^-63.9
 };
 
 // Of the normal distribution function, up to 5.55; absolute error 2^-26.9.
-inline constexpr double kGeluEnd = 5.55;
-inline constexpr float kGeluOverF32[] = {
+inline constexpr double kNormalEnd = 5.55;
+inline constexpr float kNormalOverF32[] = {
     0x1.9884500000000p-2f, 0x1.176c180000000p-5f, 0x1.337b9e0000000p-8f, 0x1.672ffc0000000p-13f,
     0x1.aa52f80000000p-18f, 0x1.81902e0000000p-26f,
 };
-inline constexpr float kGeluUnderF32[] = {
+inline constexpr float kNormalUnderF32[] = {
     0x1.0000000000000p+0f, 0x1.02377e0000000p-2f, 0x1.d7b0ae0000000p-6f, 0x1.f1a2fe0000000p-10f,
     0x1.37d7540000000p-14f, 0x1.3f11060000000p-20f,
 };

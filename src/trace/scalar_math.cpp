@@ -148,11 +148,24 @@ Expr erf(Expr x) {
   return select(lt(magnitude, constant(x, limit)), small, large);
 }
 
-// The distribution function less a half is odd: x * P(x^2) / Q(x^2), which at the first clamp is a half in f32, too.
-Expr gelu_single(Expr x) {
-  Expr y = clamp_low(clamp_high(x, kGeluEnd), -kGeluEnd), square = y * y;
-  Expr odd = y * polynomial(square, kGeluOverF32, {}) / polynomial(square, kGeluUnderF32, {});
-  return x * (clamp_low(odd, -0.5) + constant(x, 0.5));
+// Of f32: less a half it is odd, x * P(x^2) / Q(x^2), which at the first clamp is a half.
+Expr normal_distribution(Expr x) {
+  const Expr half = constant(x, 0.5);
+  if (!is_single(x)) return half * (constant(x, 1) + erf(x * constant(x, 0x1.6a09e667f3bcdp-1)));  // sqrt(1/2)
+  Expr y = clamp_low(clamp_high(x, kNormalEnd), -kNormalEnd), square = y * y;
+  Expr odd = y * polynomial(square, kNormalOverF32, {}) / polynomial(square, kNormalUnderF32, {});
+  return clamp_low(odd, -0.5) + half;
+}
+
+// The distribution function is 1 / (1 + 2^(x * R(x^2))): its logit is odd. Behind the first clamp the result is less than 1e-7. As in
+// one_plus_exp_negative, half of the denominator is always in range.
+Expr gelu_for_half(Expr x) {
+  Expr square = clamp_high(x * x, 5.6 * 5.6);
+  Expr y = clamp_low(clamp_high(x * polynomial(square, kGeluLogitF32, {}), 128.2), -124);
+  Expr magic = constant(x, rounder(x, exponent_bias(x) - 1));
+  Expr sum = y + magic, r = y - (sum - magic), scale = power_of_two(sum);
+  Expr half = fma(polynomial(r, kExp2ForHalfF32, {}) * r, scale, scale + constant(x, 0.5));
+  return x / (half + half);
 }
 
 // --- logarithms, after FDLIBM: with s = f / (2 + f), log(1 + f) = f - (f*f/2 - s * (f*f/2 + R(s*s))).

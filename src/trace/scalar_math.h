@@ -19,7 +19,8 @@ Expr tanh(Expr x);
 Expr erf(Expr x);
 Expr sigmoid(Expr x);
 Expr silu(Expr x);                    // x / (1 + exp(-x)), as ATen
-Expr gelu_single(Expr x);             // of f32: x times the normal distribution function, to 2^-22 of x (eager: 2^-21.4)
+Expr normal_distribution(Expr x);     // of f32 to 2^-22 (eager's in gelu: 2^-21.4)
+Expr gelu_for_half(Expr x);           // of f32: x times the normal distribution function, to 13 bits, which is what a half type keeps of it and more
 Expr pow(Expr x, Expr y);             // floats: C's pow; integers: repeated squaring, negative exponents as ATen
 Expr pow_number(Expr x, Expr y, double exponent);  // y = constant `exponent`: ATen's shortcuts for 0.5, 2, 3, -1, ...
 

@@ -135,11 +135,7 @@ Expr power(Expr a, Expr b, const Numbers& k) {
   return pow_number(a, b, exponent);
 }
 
-Expr gelu(Expr a) {
-  if (a.type() == DType::f32) return gelu_single(a);
-  Expr half = constant(a, 0.5), one = constant(a, 1);
-  return a * half * (one + erf(a * constant(a, 0x1.6a09e667f3bcdp-1)));  // sqrt(1/2)
-}
+Expr gelu(Expr a) { return a * normal_distribution(a); }
 
 constexpr double kGeluBeta = 0.79788456080286535588;  // sqrt(2/pi)
 constexpr double kGeluKappa = 0.044715;
@@ -171,10 +167,8 @@ Expr silu_backward(Expr gradient, Expr a) {
 
 Expr gelu_backward(Expr gradient, Expr a) {
   constexpr double kBeta = 0.39894228040143267794;  // 1/sqrt(2 pi)
-  Expr half = constant(a, 0.5), one = constant(a, 1);
-  Expr cdf = half * (one + erf(a * constant(a, 0x1.6a09e667f3bcdp-1)));
-  Expr pdf = constant(a, kBeta) * exp(a * a * constant(a, -0.5));
-  return gradient * fma(a, pdf, cdf);
+  Expr density = constant(a, kBeta) * exp(a * a * constant(a, -0.5));
+  return gradient * fma(a, density, normal_distribution(a));
 }
 
 Expr gelu_tanh_backward(Expr gradient, Expr a) {
@@ -194,6 +188,7 @@ Expr lerp(Expr start, Expr end, Expr weight) {
 
 static Expr instantiate(Op op, Expr a, Expr b, Expr c, const Attrs& at, const Numbers& k) {
   const Expr _{};
+  if (op == Op::gelu && is_half(k.storage)) return gelu_for_half(a);   // the row's value, as far as such a type holds it
   switch (op) {
 #define OP(name, kind, arity, rule, tier, aten, scalar) \
   case Op::name: return scalar;
