@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 
 import escapement
+from answered import Counted
 
 
 def rows(x):
@@ -63,3 +64,25 @@ def test_an_order_that_is_known_takes_one_recording(name):
     for x in calls((3, 5)):
         function(x)
     assert function.info()["recordings"] == 1, function.info()
+
+
+# Each has two axes that no operand holds both of: guards on the strides of axes of one element must cost no recording.
+WAITING = {
+    "differences": lambda x, y: x[:, None] - y[None],
+    "masks": lambda x, y: (x[None, None] > 0) & (y[:, None, None, :] > 0),
+    "products": lambda x, y: torch.relu(x[:, None, :, None] * y[None, :, None]),
+}
+
+
+@pytest.mark.parametrize("name", WAITING)
+def test_axes_in_no_order_by_themselves_are_one_recording(name):
+    made = Counted(WAITING[name], mode="call")
+    for rows_, others, columns in made.twice(((4, 3, 5), (1, 3, 5), (7, 1, 2), (11, 13, 1), (1, 1, 1), (17, 2, 31), (0, 3, 5))):
+        x, y = torch.randn(rows_, columns), torch.randn(others, columns)
+        before = escapement.stats().get("launches", 0)
+        ours, eager = made(x, y), WAITING[name](x, y)
+        assert torch.equal(ours, eager)
+        assert not eager.numel() or all(n == 1 or a == b for n, a, b in zip(eager.shape, ours.stride(), eager.stride()))
+        assert made.round["recorded"] or not eager.numel() or escapement.stats()["launches"] == before + 1
+    made.expect()
+    assert (made.rounds[0]["recorded"], made.rounds[1]["recorded"]) == (1, 0), made.rounds
