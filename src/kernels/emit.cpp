@@ -70,7 +70,8 @@ Reg StageEmitter::input(LoopInput description, DType type) {
   const auto found = std::find(stage_.inputs.begin(), stage_.inputs.end(), description);
   const auto number = found - stage_.inputs.begin();
   if (found == stage_.inputs.end()) stage_.inputs.push_back(description);
-  return body().input(static_cast<int>(number), type);
+  const bool in_memory = description.kind == LoopInput::Kind::load || description.kind == LoopInput::Kind::gather;
+  return body().input(static_cast<int>(number), type, in_memory ? c_.tables.nest().params[description.number].dtype : DType::other);
 }
 
 std::vector<Dim> StageEmitter::nest_strides(const std::vector<Dim>& group_strides) const {

@@ -2,6 +2,7 @@
 #include "kernels/loop_interpreter.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "support/error.h"
 #include "trace/reduce_order.h"
@@ -99,29 +100,47 @@ class Interpreter {
   void run_body(const Stage& stage) {
     const auto nodes = stage.body.nodes();
     registers_.resize(nodes.size());
+    halves_.resize(nodes.size());
     for (size_t i = 0; i < nodes.size(); ++i) {
       const ScalarNode& n = nodes[i];
       if (n.op == ScalarOp::input) {
-        registers_[i] = fetch(stage.inputs[n.bits]);
+        registers_[i] = fetch(stage.inputs[n.bits], halves_[i]);
       } else if (n.op == ScalarOp::param) {
         registers_[i] = args_.scalars[n.bits];
       } else {
         registers_[i] = evaluate(n, registers_[n.a], registers_[n.b], registers_[n.c]);
       }
     }
-    for (const LoopStore& s : stage.stores) store_bits(address(s.param, stage.kind), nest_.params[s.param].dtype, registers_[s.value]);
+    for (const LoopStore& s : stage.stores) store(s, stage);
   }
 
-  uint64_t fetch(const LoopInput& input) {
-    switch (input.kind) {
-      case LoopInput::Kind::index: return static_cast<uint64_t>(index_[input.number]);
-      case LoopInput::Kind::row: return rows_[input.number];
-      case LoopInput::Kind::gather: return gather(input);
-      default: return load_bits(address(input.number), nest_.params[input.number].dtype);
-    }
+  // What is only moved keeps its bits, those of a NaN, too.
+  void store(const LoopStore& s, const Stage& stage) {
+    const auto nodes = stage.body.nodes();
+    const DType type = nest_.params[s.param].dtype;
+    Reg from = s.value;
+    while (nodes[from].op == ScalarOp::select) from = (registers_[nodes[from].a] & 1) != 0 ? nodes[from].b : nodes[from].c;
+    char* const place = address(s.param, stage.kind);
+    if (is_half(type) && nodes[from].op == ScalarOp::input && is_loaded(stage.inputs[nodes[from].bits], type)) std::memcpy(place, &halves_[from], 2);
+    else store_bits(place, type, registers_[s.value]);
   }
 
-  uint64_t gather(const LoopInput& input) {
+  bool is_loaded(const LoopInput& input, DType type) const {
+    const bool memory = input.kind != LoopInput::Kind::index && input.kind != LoopInput::Kind::row;
+    return memory && nest_.params[input.number].dtype == type;
+  }
+
+  uint64_t fetch(const LoopInput& input, uint16_t& half) {
+    if (input.kind == LoopInput::Kind::index) return static_cast<uint64_t>(index_[input.number]);
+    if (input.kind == LoopInput::Kind::row) return rows_[input.number];
+    const DType type = nest_.params[input.number].dtype;
+    const char* const place = input.kind == LoopInput::Kind::gather ? gathered(input) : address(input.number);
+    if (place == nullptr) return half = 0;
+    if (is_half(type)) std::memcpy(&half, place, 2);
+    return load_bits(place, type);
+  }
+
+  const char* gathered(const LoopInput& input) {
     auto position = static_cast<int64_t>(registers_[input.position]);
     const auto bound = static_cast<int64_t>(args_.scalars[input.bound]);
     if (input.wrap && position < 0) position += bound;
@@ -129,10 +148,9 @@ class Interpreter {
       *args_.failure = 1 + static_cast<int64_t>(input.number);
       position = 0;
     }
-    if (bound <= 0) return 0;  // there is no position 0 either
+    if (bound <= 0) return nullptr;  // there is no position 0 either
     const size_t axes = nest_.axes.size();
-    const char* place = address(input.number) + position * args_.strides[input.number * (axes + 1) + axes];
-    return load_bits(place, nest_.params[input.number].dtype);
+    return address(input.number) + position * args_.strides[input.number * (axes + 1) + axes];
   }
 
   char* address(uint32_t param, Stage::Kind kind = Stage::Kind::each_element) const {
@@ -173,6 +191,7 @@ class Interpreter {
   int64_t row_length_ = 1;
   std::vector<int64_t> index_;
   std::vector<uint64_t> rows_, registers_;
+  std::vector<uint16_t> halves_;   // as they lie in memory, of the registers that were loaded
 };
 
 }  // namespace

@@ -45,7 +45,7 @@ int64_t place_of(const HostTensor& t, std::span<const int64_t> at) {
 
 uint64_t convert(uint64_t bits, DType from, DType to) {
   ScalarProgram program;
-  Reg result = program.round_to(program.cast(program.input(0, compute_type(from)), compute_type(to)), to);
+  Reg result = program.round_to(program.cast(program.input(0, compute_type(from), from), compute_type(to)), to);
   std::vector<uint64_t> values;
   program.run(std::span(&bits, 1), {}, values);
   return values[result];

@@ -72,12 +72,27 @@ void ScalarProgram::rehash(size_t slots) {
   }
 }
 
+// Of choices among values and of signs, for the rest rounds.
+uint8_t ScalarProgram::exact_in(const ScalarNode& node) const {
+  if (node.type != DType::f32) return 0;
+  const auto holds = [&](DType half) { return to_bits(double_from_bits(node.bits, DType::f32), half) == node.bits ? half_bit(half) : uint8_t{0}; };
+  switch (node.op) {
+    case ScalarOp::constant: return holds(DType::f16) | holds(DType::bf16);
+    case ScalarOp::round_to: return half_bit(static_cast<DType>(node.bits));
+    case ScalarOp::neg: case ScalarOp::abs: case ScalarOp::copysign: return exact_[node.a];
+    case ScalarOp::min: case ScalarOp::max: return exact_[node.a] & exact_[node.b];
+    case ScalarOp::select: return exact_[node.b] & exact_[node.c];
+    default: return 0;
+  }
+}
+
 Reg ScalarProgram::find_or_append(const ScalarNode& node) {
   if (2 * (nodes_.size() + 1) > slots_.size()) rehash(std::max<size_t>(64, slots_.size() * 2));
   size_t at = hash(node) & (slots_.size() - 1);
   for (; slots_[at] != kFree; at = (at + 1) & (slots_.size() - 1))
     if (nodes_[slots_[at]] == node) return slots_[at];
   ESCAPEMENT_CHECK(nodes_.size() < kFree, "scalar program too long");
+  exact_.push_back(exact_in(node));
   nodes_.push_back(node);
   return slots_[at] = static_cast<Reg>(nodes_.size() - 1);
 }
@@ -90,7 +105,11 @@ Reg ScalarProgram::emit(ScalarOp op, DType type, Reg a, Reg b, Reg c, uint64_t b
   return find_or_append({op, type, a, b, c, bits});
 }
 
-Reg ScalarProgram::input(int number, DType type) { return emit(ScalarOp::input, type, 0, 0, 0, static_cast<uint64_t>(number)); }
+Reg ScalarProgram::input(int number, DType type, DType storage) {
+  const Reg made = emit(ScalarOp::input, type, 0, 0, 0, static_cast<uint64_t>(number));
+  exact_[made] |= half_bit(storage);
+  return made;
+}
 Reg ScalarProgram::param(int number, DType type) { return emit(ScalarOp::param, type, 0, 0, 0, static_cast<uint64_t>(number)); }
 Reg ScalarProgram::constant(double value, DType type) { return constant_bits(to_bits(value, type), type); }
 Reg ScalarProgram::constant_int(int64_t value, DType type) { return constant_bits(to_bits(value, type), type); }
@@ -101,6 +120,7 @@ Reg ScalarProgram::cast(Reg a, DType to) { return type(a) == to ? a : emit(Scala
 Reg ScalarProgram::round_to(Reg a, DType storage) {
   if (!is_half(storage)) return a;
   ESCAPEMENT_CHECK(type(a) == DType::f32, "half types are rounded from f32");
+  if (is_exact_in(a, storage)) return a;
   return emit(ScalarOp::round_to, DType::f32, a, 0, 0, static_cast<uint64_t>(storage));
 }
 

@@ -49,14 +49,16 @@ void store_bits(void* element, DType type, uint64_t bits);     // register form 
 // Straight-line code under construction. `emit` folds nothing and shares equal nodes.
 class ScalarProgram {
  public:
-  Reg input(int number, DType type);   // type must be a compute type: never f16/bf16
+  // `type` must be a compute type: never f16/bf16. `storage`: that of the memory it is loaded from, if it is.
+  Reg input(int number, DType type, DType storage = DType::other);
   Reg param(int number, DType type);   // a run-time scalar, the same for all elements
   Reg constant(double value, DType type);
   Reg constant_int(int64_t value, DType type);
   Reg constant_bits(uint64_t bits, DType type);
   Reg emit(ScalarOp op, DType type, Reg a, Reg b = 0, Reg c = 0, uint64_t bits = 0);
   Reg cast(Reg a, DType to);           // compute type to compute type, ATen's conversion rules; identity if equal
-  Reg round_to(Reg a, DType storage);  // f32 -> nearest f16/bf16 value, still f32; identity for other types
+  Reg round_to(Reg a, DType storage);  // f32 -> nearest f16/bf16 value, still f32; identity for other types, and for what is such a value
+  bool is_exact_in(Reg a, DType storage) const { return (exact_[a] & half_bit(storage)) != 0; }   // provably a value of that half type, or NaN
   DType type(Reg r) const { return nodes_[r].type; }
   std::span<const ScalarNode> nodes() const { return nodes_; }
   std::string to_string() const;
@@ -68,10 +70,13 @@ class ScalarProgram {
                  std::vector<uint64_t>& results) const;
 
  private:
+  static uint8_t half_bit(DType storage) { return storage == DType::f16 ? 1 : storage == DType::bf16 ? 2 : 0; }
+  uint8_t exact_in(const ScalarNode& node) const;
   Reg find_or_append(const ScalarNode& node);
   void rehash(size_t slots);
 
   std::vector<ScalarNode> nodes_;
+  std::vector<uint8_t> exact_;  // of each node, half_bit of the half types that hold its values
   std::vector<Reg> slots_;  // open hash table over nodes_, a power of two long; kFree marks an empty slot
 };
 

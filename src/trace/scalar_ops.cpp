@@ -228,7 +228,7 @@ PointwiseProgram pointwise_program(Op op, OperandTypes operands, DType result, c
   ComputeType type = compute_type_of(op, operands, attrs);
   std::vector<Reg> in, params;
   for (size_t i = 0; i < operands.size(); ++i) {
-    Reg loaded = program.input(static_cast<int>(i), compute_type(operands[i]->dtype));
+    Reg loaded = program.input(static_cast<int>(i), compute_type(operands[i]->dtype), operands[i]->dtype);
     in.push_back(op == Op::where && i == 0 ? loaded : program.cast(loaded, type.compute));
   }
   for (const Number* number : {&attrs.value, &attrs.value2}) {

@@ -393,6 +393,17 @@ TEST(Plan, CallsAndReusedSlots) {
   EXPECT_LE(plan.kernels.size(), 4u);
 }
 
+// What the kernel makes besides must not come to lie where it writes.
+TEST(Plan, AWriteThatNobodyReads) {
+  Maker m;
+  const Dim n = m.size(), c = m.size();
+  const V t = m.call("test::f", {m.in({n, c})}, {n, c});
+  const V y = m.op(Op::neg, {t});
+  m.b.write(t, m.op(Op::exp, {t}));
+  m.out(m.call("test::f", {y}, {n, c}));
+  check(m.trace, kPairs);
+}
+
 TEST(Plan, RandomTraces) {
   std::mt19937 random(7);
   const char* rounds = std::getenv("ESCAPEMENT_FUZZ_ROUNDS");

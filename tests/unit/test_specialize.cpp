@@ -136,6 +136,16 @@ TEST(CommonValues, KeepsOutputsApart) {
   EXPECT_EQ(share_common_values(p.trace).instrs.size(), 2u);
 }
 
+TEST(CommonValues, KeepsOutputsApartThatAreViewsOfFreshMemory) {
+  Program p;
+  const ValueId x = p.input();
+  p.output(p.builder.view(Op::alias, p.add(x, x), {}));
+  p.output(p.builder.view(Op::alias, p.add(x, x), {}));
+  const Trace after = share_common_values(p.trace);
+  verify(after);
+  EXPECT_NE(after.type(after.outputs[0].value).root, after.type(after.outputs[1].value).root);
+}
+
 TEST(CommonValues, AWriteBetweenMakesThemDifferent) {
   Program p;
   const ValueId x = p.input();

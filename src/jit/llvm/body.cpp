@@ -133,7 +133,7 @@ Value* StageBody::stored_form(const LoopStore& store) {
   const DType type = kernel_.nest.params[store.param].dtype;
   const Lanes lanes = kernel_.lanes(chunk_.lanes);
   const Reg reg = stored_reg(store);
-  const bool rounded = reg == store.value && stores_rounded(store);
+  const bool rounded = reg == store.value && stage_.body.is_exact_in(reg, type);
   return rounded ? narrow_rounded(kernel_.ir, type, value(reg), lanes) : narrow(kernel_.ir, type, value(reg), lanes);
 }
 

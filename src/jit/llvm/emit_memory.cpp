@@ -127,7 +127,21 @@ Value* load_every_second(KernelEmitter& kernel, DType type, const Access& access
   Value* high = ir.b.CreateAlignedLoad(vector, ir.b.CreateGEP(element, first, ir.i64(chunk.lanes - 1)), align_of(type));
   std::vector<int> lanes;
   for (unsigned l = 0; l < chunk.lanes; ++l) lanes.push_back(static_cast<int>(2 * l < chunk.lanes ? 2 * l : 2 * l + 1));
-  return widen(ir, type, ir.b.CreateShuffleVector(low, high, lanes), chunk.lanes);
+  return ir.b.CreateShuffleVector(low, high, lanes);
+}
+
+Value* load_elements(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk, const Positions& positions) {
+  Ir& ir = kernel.ir;
+  std::vector<Value*> offsets = lane_offsets(ir, type, access, chunk);
+  Value* result = llvm::PoisonValue::get(ir.vector(ir.storage_type(type), chunk.lanes));
+  for (unsigned l = 0; l < chunk.lanes; ++l) {
+    Value* offset = offsets[l];
+    if (positions.places)
+      offset = ir.b.CreateAdd(offset, ir.b.CreateMul(ir.lane(positions.places, l, chunk.lanes), positions.stride));
+    Value* element = load_element(ir, type, ir.at(access.base, offset));
+    result = chunk.lanes == 1 ? element : ir.b.CreateInsertElement(result, element, uint64_t{l});
+  }
+  return result;
 }
 
 Value* has_stride(Ir& ir, const Access& access, int64_t bytes) { return ir.b.CreateICmpEQ(access.stride, ir.i64(bytes)); }
@@ -135,15 +149,15 @@ Value* has_stride(Ir& ir, const Access& access, int64_t bytes) { return ir.b.Cre
 // What is usual among strides is worth a branch, which always goes the same way.
 Value* load_strided(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk) {
   Ir& ir = kernel.ir;
-  Var loaded = ir.var(ir.registers(type, chunk.lanes), "loaded");
+  Var loaded = ir.var(ir.vector(ir.storage_type(type), chunk.lanes), "loaded");   // as it lies in memory
   const Access unit{Access::Kind::unit, access.base, nullptr, nullptr};
-  const auto otherwise = [&] { ir.set(loaded, load_scattered(kernel, type, access, chunk, {})); };
+  const auto otherwise = [&] { ir.set(loaded, load_elements(kernel, type, access, chunk, {})); };
   const auto by_two = [&] {
     if (chunk.mask) return otherwise();
     ir.if_else(has_stride(ir, access, 2 * size_of(type)), [&] { ir.set(loaded, load_every_second(kernel, type, access, chunk)); }, otherwise);
   };
-  ir.if_else(has_stride(ir, access, size_of(type)), [&] { ir.set(loaded, load(kernel, type, unit, chunk)); }, by_two);
-  return ir.get(loaded);
+  ir.if_else(has_stride(ir, access, size_of(type)), [&] { ir.set(loaded, load_unit(kernel, type, unit, chunk)); }, by_two);
+  return widen(ir, type, ir.get(loaded), chunk.lanes);
 }
 
 void store_strided(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk, Value* stored) {
@@ -161,26 +175,15 @@ Value* scalar_address(Ir& ir, DType type, const Access& access, const Chunk& chu
 
 }  // namespace
 
-Value* load_scattered(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk,
-                      const Positions& positions) {
-  Ir& ir = kernel.ir;
-  std::vector<Value*> offsets = lane_offsets(ir, type, access, chunk);
-  Value* result = llvm::PoisonValue::get(ir.vector(ir.storage_type(type), chunk.lanes));
-  for (unsigned l = 0; l < chunk.lanes; ++l) {
-    Value* offset = offsets[l];
-    if (positions.places)
-      offset = ir.b.CreateAdd(offset, ir.b.CreateMul(ir.lane(positions.places, l, chunk.lanes), positions.stride));
-    Value* element = load_element(ir, type, ir.at(access.base, offset));
-    result = chunk.lanes == 1 ? element : ir.b.CreateInsertElement(result, element, uint64_t{l});
-  }
-  return widen(ir, type, result, chunk.lanes);
+Value* load_scattered(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk, const Positions& positions) {
+  return widen(kernel.ir, type, load_elements(kernel, type, access, chunk, positions), chunk.lanes);
 }
 
 Value* load(KernelEmitter& kernel, DType type, const Access& access, const Chunk& chunk) {
   Ir& ir = kernel.ir;
   if (chunk.lanes == 1) return widen(ir, type, load_element(ir, type, scalar_address(ir, type, access, chunk)), 1);
   switch (access.kind) {
-    case Access::Kind::zero: return ir.splat(widen(ir, type, load_element(ir, type, access.base), 1), chunk.lanes);
+    case Access::Kind::zero: return widen(ir, type, ir.splat(load_element(ir, type, access.base), chunk.lanes), chunk.lanes);
     case Access::Kind::unit: return widen(ir, type, load_unit(kernel, type, access, chunk), chunk.lanes);
     case Access::Kind::strided: return load_strided(kernel, type, access, chunk);
     case Access::Kind::listed: break;

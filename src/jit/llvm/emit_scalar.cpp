@@ -3,6 +3,7 @@
 
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/IntrinsicsX86.h>
+#include <llvm/IR/PatternMatch.h>
 
 #include <cmath>
 #include <numeric>
@@ -290,17 +291,49 @@ Value* widen(Ir& ir, DType type, Value* stored, unsigned lanes) {
   return stored;
 }
 
+// What is only moved, or chosen, keeps its bits, those of a NaN, too; and a half type takes no way through f32 then. `cut`: how what is chosen
+// besides is narrowed.
+template <class Cut>
+static Value* unwidened(Ir& ir, DType type, Value* value, const Cut& cut) {
+  using namespace llvm::PatternMatch;
+  Value *x, *y, *condition;
+  const bool is_bf16 = type == DType::bf16;
+  if (is_bf16 ? match(value, m_BitCast(m_Shl(m_ZExt(m_Value(x)), m_SpecificInt(16)))) : match(value, m_FPExt(m_BitCast(m_Value(x)))))
+    return x->getType()->getScalarType()->isIntegerTy(16) ? x : nullptr;
+  if (match(value, m_FNeg(m_Value(x)))) {
+    Value* bits = unwidened(ir, type, x, cut);
+    return bits ? ir.b.CreateXor(bits, 0x8000) : nullptr;
+  }
+  if (match(value, m_FAbs(m_Value(x)))) {
+    Value* bits = unwidened(ir, type, x, cut);
+    return bits ? ir.b.CreateAnd(bits, 0x7fff) : nullptr;
+  }
+  if (!match(value, m_Select(m_Value(condition), m_Value(x), m_Value(y)))) return nullptr;
+  Value *one = unwidened(ir, type, x, cut), *other = unwidened(ir, type, y, cut);
+  if (!one && !other) return nullptr;
+  return ir.b.CreateSelect(condition, one ? one : cut(x), other ? other : cut(y));
+}
+
+static Value* narrow_to_f16(Ir& ir, Value* value, Lanes lanes) {
+  return ir.b.CreateBitCast(ir.b.CreateFPTrunc(value, ir.vector(ir.b.getHalfTy(), lanes.count)), ir.vector(ir.b.getInt16Ty(), lanes.count));
+}
+
 Value* narrow(Ir& ir, DType type, Value* value, Lanes lanes) {
-  llvm::Type* stored = ir.vector(ir.storage_type(type), lanes.count);
-  if (type == DType::b8) return ir.b.CreateZExt(value, stored);
-  if (type == DType::f16) return ir.b.CreateBitCast(ir.b.CreateFPTrunc(value, ir.vector(ir.b.getHalfTy(), lanes.count)), stored);
-  return type == DType::bf16 ? narrow_to_bf16(ir, value, lanes) : value;
+  if (type == DType::b8) return ir.b.CreateZExt(value, ir.vector(ir.storage_type(type), lanes.count));
+  if (!is_half(type)) return value;
+  const auto rounded = [&](Value* x) { return type == DType::f16 ? narrow_to_f16(ir, x, lanes) : narrow_to_bf16(ir, x, lanes); };
+  Value* const moved = unwidened(ir, type, value, rounded);
+  return moved ? moved : rounded(value);
 }
 
 Value* narrow_rounded(Ir& ir, DType type, Value* value, Lanes lanes) {
   if (type != DType::bf16) return narrow(ir, type, value, lanes);
-  Value* pattern = ir.b.CreateBitCast(value, ir.vector(ir.b.getInt32Ty(), lanes.count));
-  return ir.b.CreateTrunc(ir.b.CreateLShr(pattern, 16), ir.vector(ir.storage_type(type), lanes.count));
+  const auto upper_half = [&](Value* x) {
+    Value* pattern = ir.b.CreateBitCast(x, ir.vector(ir.b.getInt32Ty(), lanes.count));
+    return ir.b.CreateTrunc(ir.b.CreateLShr(pattern, 16), ir.vector(ir.storage_type(type), lanes.count));
+  };
+  Value* const moved = unwidened(ir, type, value, upper_half);
+  return moved ? moved : upper_half(value);
 }
 
 Value* from_bits(Ir& ir, DType type, Value* bits) {

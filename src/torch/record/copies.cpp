@@ -1,8 +1,12 @@
 // See copies.h.
 #include "torch/record/copies.h"
 
+#include <algorithm>
 #include <numeric>
+#include <utility>
 #include <vector>
+
+#include "trace/layout.h"
 
 namespace escapement {
 namespace {
@@ -81,6 +85,27 @@ Dim reshape_strays(DimTable& dims, const TensorType& type, Dim copies) {
   const Dim strided = contiguous_copies(dims, type);
   if (!strided) return {};
   return dims.min(dims.min(strided, some_elements(dims, type)), dims.sub(dims.constant(1), copies));
+}
+
+
+std::vector<int64_t> strides_of_nothing(DimTable& dims, const TensorType& type, std::span<const int64_t> sizes, std::vector<int64_t> strides) {
+  for (size_t axis = 0; axis < strides.size(); ++axis)
+    if (dims.as_constant(type.strides[axis]) != std::optional<int64_t>(0)) strides[axis] = std::max<int64_t>(strides[axis], 1);
+  const auto order = dense_order(dims, type.sizes, type.strides);
+  int64_t inner = 1;
+  for (size_t i = order ? order->size() : 0; i-- > 0;) {
+    const auto axis = static_cast<size_t>((*order)[i]);
+    strides[axis] = inner;
+    inner *= std::max<int64_t>(sizes[axis], 1);
+  }
+  return strides;
+}
+
+std::vector<int64_t> strides_of_nothing(DimTable& dims, const TensorType& type) {
+  std::vector<int64_t> sizes, strides;
+  for (const Dim size : type.sizes) sizes.push_back(dims.hint(size).value_or(0));
+  for (const Dim stride : type.strides) strides.push_back(dims.hint(stride).value_or(0));
+  return strides_of_nothing(dims, type, sizes, std::move(strides));
 }
 
 }  // namespace escapement

@@ -19,4 +19,9 @@ Dim reshape_copies(DimTable& dims, const TensorType& type, std::span<const Dim> 
 // At least 1 where eager makes a view, of elements, whose strides are not those of the copy: of a tensor that is not contiguous.
 Dim reshape_strays(DimTable& dims, const TensorType& type, Dim copies);
 
+
+// The strides of memory of ours that has no elements: of a dense tensor, where torch counts an axis of size 0 as one. TensorTable gives it the same.
+std::vector<int64_t> strides_of_nothing(DimTable& dims, const TensorType& type, std::span<const int64_t> sizes, std::vector<int64_t> strides);
+std::vector<int64_t> strides_of_nothing(DimTable& dims, const TensorType& type);   // at the sizes that were seen
+
 }  // namespace escapement

@@ -10,9 +10,9 @@
 #include <algorithm>
 
 #include "support/error.h"
+#include "torch/record/copies.h"
 #include "torch/record/host_args.h"
 #include "torch/record/wrapper.h"
-#include "trace/layout.h"
 
 namespace escapement {
 namespace {
@@ -129,21 +129,12 @@ at::Tensor Forward::root(ValueId value, c10::ScalarType dtype, bool inference) {
   return known;
 }
 
-// Of memory of its own, as eager makes it: where there are no elements torch counts an axis of size 0 as one.
+// Of memory of its own, as eager makes it.
 std::vector<int64_t> Forward::strides(const TensorType& type) const {
   const std::vector<int64_t> sizes = values(type.sizes);
-  std::vector<int64_t> found = values(type.strides);
-  if (std::ranges::find(sizes, 0) == sizes.end()) return found;
-  for (int64_t& stride : found) stride = std::max<int64_t>(stride, 1);
+  if (std::ranges::find(sizes, 0) == sizes.end()) return values(type.strides);
   DimTable dims = from_.before->dims;   // a copy to compute in
-  const auto order = dense_order(dims, type.sizes, type.strides);
-  int64_t inner = 1;
-  for (size_t i = order ? order->size() : 0; i-- > 0;) {
-    const auto axis = static_cast<size_t>((*order)[i]);
-    found[axis] = inner;
-    inner *= std::max<int64_t>(sizes[axis], 1);
-  }
-  return found;
+  return strides_of_nothing(dims, type, sizes, values(type.strides));
 }
 
 std::vector<int64_t> Forward::values(const std::vector<Dim>& dims) const {

@@ -112,7 +112,7 @@ c10::Scalar wrapped_scalar(const at::Tensor& wrapped) {
 }
 
 bool is_wrapped_number(const at::Tensor& t) {
-  if (!t.defined() || !t.unsafeGetTensorImpl()->is_wrapped_number()) return false;
+  if (!t.defined() || !t.unsafeGetTensorImpl()->is_wrapped_number() || t.dim() != 0) return false;   // written as `out` it may be any tensor
   const c10::ScalarType type = t.scalar_type();
   return type == c10::ScalarType::Double || type == c10::ScalarType::Long || type == c10::ScalarType::Bool;
 }

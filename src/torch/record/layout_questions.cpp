@@ -16,6 +16,7 @@ using BKind = BoolExpr::Kind;
 std::atomic<ShortcutAsks> shortcut_asks{nullptr};
 
 constexpr const char* kStridesRead = "strides read where a size is 1 or 0";
+constexpr const char* kCallsStrideRead = "strides read that address nothing, behind a library call whose operand has others at run time";
 constexpr const char* kOffsetRead = "storage offset read of an empty tensor";
 
 std::vector<int> innermost_first(at::MemoryFormat format, int64_t rank) {
@@ -76,7 +77,8 @@ class Layout {
   Dim stride(int axis) {
     if (!tells_layout()) return dims_.constant(strides_[axis]);
     if (!addresses(axis)) {
-      tape_.pin_everything(kStridesRead);
+      if (tape_.odd_strides_of_nothing) tape_.refuse(Reason::recorder_refused, kCallsStrideRead);
+      else tape_.pin_everything(kStridesRead);
       return dims_.constant(strides_[axis]);
     }
     decide(tape_, *holds_something(), kStridesRead);

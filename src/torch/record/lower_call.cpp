@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "torch/record/copies.h"
 #include "torch/record/flow.h"
 #include "torch/record/library_target.h"
 #include "torch/record/lower.h"
@@ -82,6 +83,7 @@ class CallRecorder {
 
   void record() {
     hold_layouts();
+    note_strides_of_nothing();
     CallArgs collected = call_args(call_.tape, *call_.plan.schema, call_.args, call_.values);
     note_flow();
     rules_ = rule_sizes(call_);
@@ -225,6 +227,25 @@ class CallRecorder {
     return v ? call_.type(v).storage : Storage();
   }
 
+  // Strides that address nothing, of memory of ours, are a dense tensor's at run time, and not always those that eager gave it; results may
+  // take them over.
+  void note_strides_of_nothing() {
+    find_argument([&](const at::Tensor& t, ValueId v) {
+      const Trace& trace = call_.tape.trace();
+      const InstrId made_by = trace[call_.type(v).root].definition;
+      const bool ours = made_by && trace[made_by].op != Op::call;
+      if (ours && strides_at_run_time(t, v) != t.strides()) call_.tape.odd_strides_of_nothing = true;
+      return false;
+    });
+  }
+
+  std::vector<int64_t> strides_at_run_time(const at::Tensor& t, ValueId v) const {
+    if (t.numel() == 0) return strides_of_nothing(dims_, call_.type(v));
+    std::vector<int64_t> strides;
+    for (const Dim stride : call_.type(v).strides) strides.push_back(dims_.hint(stride).value_or(0));
+    return strides;
+  }
+
   // What makes views asks how a tensor lies, and may refuse it.
   void hold_layouts() {
     if (call_.as_library_may_share) return;
@@ -239,7 +260,7 @@ class CallRecorder {
       const ValueId v = call_.values[position++];
       if (!v) return ValueId();
       const Wrapper* w = Wrapper::of(t);
-      return match(w ? w->inner() : t) ? v : ValueId();
+      return match(w ? w->inner() : t, v) ? v : ValueId();
     };
     for (const c10::IValue& arg : call_.args) {
       ValueId found;
@@ -259,10 +280,10 @@ class CallRecorder {
 
   ValueId argument_sharing(const at::Tensor& real) const {
     if (!real.defined() || !real.has_storage()) return {};
-    return find_argument([&](const at::Tensor& t) { return t.has_storage() && t.storage().is_alias_of(real.storage()); });
+    return find_argument([&](const at::Tensor& t, ValueId) { return t.has_storage() && t.storage().is_alias_of(real.storage()); });
   }
   ValueId argument_with(const at::Tensor& real) const {
-    return find_argument([&](const at::Tensor& t) { return t.is_same(real); });
+    return find_argument([&](const at::Tensor& t, ValueId) { return t.is_same(real); });
   }
 
   std::vector<uint32_t> written_operands(const CallArgs& collected) const {

@@ -134,9 +134,11 @@ bool reshape_as_sizes(OpCall& call, std::vector<Dim> sizes) {
   const Dim copies = reshape_copies(call.table(), call.type(v), sizes);
   const Choice choice{.source = v, .copies = copies, .strays = reshape_strays(call.table(), call.type(v), copies)};
   if (!call.tape.host_looks) note_choice(call, choice);
-  if (call.type(v).dtype == DType::other) return call.decline(Reason::call_dtype);
+  const bool is_other = call.type(v).dtype == DType::other;
+  if (is_other && !call.tape.host_looks) return call.decline(Reason::call_dtype);
   if (call.tape.choices.decides_now()) return call.decline(Reason::call_layout);
   if (call.tape.host_looks && !decide_copy(call, v, copies)) return call.decline(Reason::call_layout);
+  if (is_other) return call.decline(Reason::call_dtype);   // in replay mode a copy tells its inference mode before it is made
   call.may_share = !call.tape.host_looks;
   const ValueId copy = copied(call, v);
   return call.done(reshape_to(call, copy, std::move(sizes)));

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 
 #include "kernels/axes.h"
 #include "support/error.h"
@@ -46,13 +47,21 @@ bool runs_in_front_of_an_exit(const OpPlan& plan, const Stack& stack) {
   return plan.pass || (plan.base == "_local_scalar_dense" && is_wrapped_number(stack.back().toTensor()));
 }
 
+// A number given as `out` is what torch returns, so it is written itself.
+void make_concrete(const OpPlan& plan, std::span<c10::IValue> args) {
+  for (uint32_t i = 0; i < args.size(); ++i) {
+    const bool written = std::find(plan.writes.begin(), plan.writes.end(), i) != plan.writes.end();
+    if (!written || !args[i].isTensor() || !is_wrapped_number(args[i].toTensor())) args[i] = concrete(args[i]);
+  }
+}
+
 // The arguments become real tensors and numbers; the op runs unseen.
 void run_real(const c10::OperatorHandle& op, Stack& stack, size_t arguments) {
-  for (size_t i = stack.size() - arguments; i < stack.size(); ++i) stack[i] = concrete(stack[i]);
+  const OpPlan& plan = plan_of(op);
+  make_concrete(plan, std::span(stack).last(arguments));
   Tape* const tape = current_tape();
   const c10::impl::ExcludeDispatchKeyGuard unseen(kRecorderKey);
   if (tape == nullptr) return op.callBoxed(stack);
-  const OpPlan& plan = plan_of(op);
   if (tape->forward && tape->forward->active() && !runs_in_front_of_an_exit(plan, stack)) tape->forward->refuse(plan.name);
   const WrittenMemory::Given given = tape->written.before(plan, std::span(stack).last(arguments));
   op.callBoxed(stack);
@@ -669,13 +678,26 @@ ValueId made_contiguous(const OpPlan& plan, const Stack& stack, size_t arguments
   return w ? w->value() : ValueId();
 }
 
+// Where nothing is recorded any more. What hands back its argument hands back what the program has of it.
+void run_unrecorded(const c10::OperatorHandle& op, Stack& stack, size_t arguments) {
+  const std::vector<c10::IValue> given(stack.end() - static_cast<std::ptrdiff_t>(arguments), stack.end());
+  run_real(op, stack, arguments);
+  const auto as_given = [&](const at::Tensor& real) {
+    for (const c10::IValue& value : given)
+      if (const Wrapper* w = value.isTensor() ? Wrapper::of(value.toTensor()) : nullptr; w && w->inner().is_same(real)) return value.toTensor();
+    return real;
+  };
+  for (c10::IValue& result : std::span(stack).last(op.schema().returns().size())) each_tensor(result, as_given);
+}
+
 void answer(Tape* tape, const c10::OperatorHandle& op, Stack& stack, size_t arguments) {
   if (tape && gradients_are_wanted()) mirror_gradients(*tape, std::span(stack).last(arguments));
-  if (!tape || !tape->live()) return run_real(op, stack, arguments);
+  if (!tape || !tape->live()) return run_unrecorded(op, stack, arguments);
   if (tape->lent.any()) tape->lent.take_in(*tape);
   OpPlan& plan = plan_of(op);
   tape->end_question(made_contiguous(plan, stack, arguments));
-  if (!tape->live() || plan.pass) return run_real(op, stack, arguments);
+  if (!tape->live()) return run_unrecorded(op, stack, arguments);
+  if (plan.pass) return run_real(op, stack, arguments);
   if (autocast_applies(plan)) return run_autocast(op, stack);
   if (special(*tape, plan, op, stack)) return;
   if (plan.decompose) return decompose(*tape, plan, op, stack);

@@ -47,6 +47,7 @@ struct Tape : std::enable_shared_from_this<Tape> {
   // Replay mode: the host runs at every call and may look at any result, also where nothing is recorded of it. So an input's strides are
   // claimed for all axes, and whether eager shares memory or copies is decided at the operator itself.
   bool host_looks = false;
+  bool odd_strides_of_nothing = false;      // a library call got an operand whose strides are not eager's at run time, where they address nothing
 
   Trace& trace() { return recording.trace; }
   DimTable& dims() { return recording.trace.dims; }

@@ -30,10 +30,11 @@ bool shares(const c10::IValue& value, const at::Tensor& other) {
 
 // Whether a value that was read shares memory with what the operator writes: then it was perhaps changed in part.
 bool reads_written(const std::vector<c10::IValue>& read, const StreamNode& write, const torch::jit::Stack& arguments) {
-  for (const uint32_t argument : write.bumped)
-    for (const c10::IValue& value : read)
-      if (arguments[argument].isTensor() && shares(value, arguments[argument].toTensor())) return true;
-  return false;
+  const auto reads = [&](const at::Tensor& written) {
+    return written.numel() > 0 && std::any_of(read.begin(), read.end(), [&](const c10::IValue& value) { return shares(value, written); });
+  };
+  return std::any_of(write.bumped.begin(), write.bumped.end(),
+                     [&](uint32_t argument) { return arguments[argument].isTensor() && reads(arguments[argument].toTensor()); });
 }
 
 // What is pending before the write that a segment ends with: computed, since one of them has raised and the program may catch that.
