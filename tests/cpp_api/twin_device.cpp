@@ -245,6 +245,15 @@ at::Tensor& set_storage(at::Tensor& tensor, at::Storage storage, int64_t offset,
   return tensor;
 }
 
+at::Tensor& set_whole_storage(at::Tensor& tensor, at::Storage storage) {
+  const auto elements = static_cast<int64_t>(storage.nbytes() / tensor.itemsize());
+  return set_storage(tensor, std::move(storage), 0, {elements}, {1});
+}
+
+at::Tensor& set_tensor(at::Tensor& tensor, const at::Tensor& source) {
+  return set_storage(tensor, source.storage(), source.storage_offset(), source.sizes(), source.strides());
+}
+
 // An operator of the CPU at work in the devices' memory, on tensors of the same strides and offsets.
 class Fallback {
  public:
@@ -344,6 +353,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_reshape_alias", &at::native::_reshape_alias);
   m.impl("unfold", &at::native::unfold);
   m.impl("set_.source_Storage_storage_offset", &set_storage);
+  m.impl("set_.source_Storage", &set_whole_storage);
+  m.impl("set_.source_Tensor", &set_tensor);
 }
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&fall_back>()); }
