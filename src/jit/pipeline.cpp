@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "jit/device_kernels.h"
 #include "jit/kernel_cache.h"
 #include "jit/llvm/compile.h"
 #include "jit/stages.h"
@@ -34,9 +35,16 @@ StepTime run(const CompileStage& stage, Compiling& compiling, const Options& opt
   return {std::string(stage.name), milliseconds};
 }
 
+// Layouts between convolutions and epilogues of linear layers suit the processor's library.
+Options for_device(Options options) {
+  options.pack_weights = false;
+  return options;
+}
+
 }  // namespace
 
-std::shared_ptr<const Compiled> compile(const Trace& generic, const Options& options, const ObjectCode* objects) {
+std::shared_ptr<const Compiled> compile(const Trace& generic, const Options& given, const ObjectCode* objects, Target target) {
+  const Options options = target == Target::device ? for_device(given) : given;
   const FloatModeGuard plain(kPlainFloatMode);   // the code serves callers that flush denormals and those that do not
   Compiling compiling{generic, {}};
   auto compiled = std::make_shared<Compiled>();
@@ -48,7 +56,8 @@ std::shared_ptr<const Compiled> compile(const Trace& generic, const Options& opt
   }
   compiled->plan = std::move(*compiling.plan);
   const Clock::time_point start = Clock::now();
-  compiled->code = code_for(compiled->plan.kernels, objects);
+  if (target == Target::device) keep_off_arena(compiled->plan);
+  compiled->code = target == Target::device ? device_code_for(compiled->plan.kernels) : code_for(compiled->plan.kernels, objects);
   compiled->times.push_back({"codegen", std::chrono::duration<double, std::milli>(Clock::now() - start).count()});
   compiled->guards = compile_guards;
   return compiled;

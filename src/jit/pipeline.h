@@ -26,8 +26,11 @@ struct Compiled {
   GuardCompiler guards = nullptr;                 // for entry checks; null: they are interpreted
 };
 
+// What runs the kernels: this processor, or a device, where memory is the host's business alone (docs/cuda.md).
+enum class Target : uint8_t { processor, device };
+
 // `objects`: code that may be linked instead of being made; null: none. Throws InternalError.
-std::shared_ptr<const Compiled> compile(const Trace& generic, const Options& options, const ObjectCode* objects = nullptr);
+std::shared_ptr<const Compiled> compile(const Trace& generic, const Options& options, const ObjectCode* objects = nullptr, Target target = Target::processor);
 // The code of a compiled program as bytes: what has been made of it so far, made once more. Throws InternalError.
 ObjectCode object_code(const Compiled& compiled);
 

@@ -143,4 +143,10 @@ LaunchPlan make_plan(Trace trace, const FusionLimits& limits) {
   return plan;
 }
 
+void keep_off_arena(LaunchPlan& plan) {
+  for (Buffer& buffer : plan.buffers)
+    if (buffer.kind == Buffer::Kind::temporary) buffer.kind = Buffer::Kind::output;
+  plan.slot_count = 0;
+}
+
 }  // namespace escapement

@@ -91,5 +91,7 @@ struct FusionLimits {
 
 // Trace (composites expanded) -> plan. Deterministic; never fails on a valid trace: what is not fused is called.
 LaunchPlan make_plan(Trace trace, const FusionLimits& limits);
+// For a device: every buffer is the host's to allocate, in the root value's layout, also what does not leave the call.
+void keep_off_arena(LaunchPlan& plan);
 
 }  // namespace escapement

@@ -23,6 +23,7 @@ namespace escapement {
 using Storage = Id<struct StorageTag>;
 using InstrId = Id<struct InstrTag>;
 
+// In a recording every tensor is of one device, whichever it is, and is called cpu (torch/record/device.h).
 enum class DeviceKind : uint8_t { cpu, cuda, other };
 
 struct TensorType {

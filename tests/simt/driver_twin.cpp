@@ -1,6 +1,8 @@
 // See driver_twin.h.
 #include "simt/driver_twin.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 #include <deque>
@@ -46,9 +48,50 @@ struct TwinModule {
   std::vector<std::unique_ptr<TwinFunction>> functions;
 };
 
+// Where all devices' memory lies. It is open while a kernel or a copy runs, so that what reaches into it from the host otherwise does not go unnoticed.
+class DeviceRange {
+ public:
+  static DeviceRange& instance() {
+    static DeviceRange* range = new DeviceRange;
+    return *range;
+  }
+  char* take(size_t bytes) {
+    char* const taken = begin_ + used_;
+    used_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    if (used_ > kBytes) return nullptr;
+    return taken;
+  }
+  void forget() {
+    madvise(begin_, used_, MADV_DONTNEED);
+    used_ = 0;
+  }
+  void open() {
+    if (opened_++ == 0) mprotect(begin_, kBytes, PROT_READ | PROT_WRITE);
+  }
+  void close() {
+    if (--opened_ == 0) mprotect(begin_, kBytes, PROT_NONE);
+  }
+
+ private:
+  static constexpr size_t kBytes = size_t{1} << 32, kAlignment = 512;
+  DeviceRange() : begin_(static_cast<char*>(mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))) {}
+
+  char* begin_;
+  size_t used_ = 0;
+  int opened_ = 0;
+};
+
+class Opened {
+ public:
+  Opened() { DeviceRange::instance().open(); }
+  ~Opened() { DeviceRange::instance().close(); }
+  Opened(const Opened&) = delete;
+  Opened& operator=(const Opened&) = delete;
+};
+
 struct TwinMemory {
   int device = 0;
-  std::vector<uint64_t> words;
+  char* begin = nullptr;
   size_t bytes = 0;
   bool freed = false;
   struct Use {
@@ -111,7 +154,7 @@ int check_memory(Address address, size_t bytes, TwinStream& stream, bool writes,
   if (!memory) return complain(who + " uses an address of no memory");
   if (memory->freed) return complain(who + " uses memory that was given back");
   if (memory->device != stream.device) return complain(who + " uses a pointer of another device");
-  if (reinterpret_cast<char*>(address) + bytes > reinterpret_cast<char*>(memory->words.data()) + memory->bytes) return complain(who + " reaches past its memory");
+  if (reinterpret_cast<char*>(address) + bytes > memory->begin + memory->bytes) return complain(who + " reaches past its memory");
   note_use(*memory, stream, writes, who);
   return kSuccess;
 }
@@ -167,9 +210,12 @@ void run_kernel(const TwinFunction& function, Grid grid, std::vector<uint64_t> w
   TwinContext& context = world().contexts[static_cast<size_t>(function.device)];
   if (context.broken) return;
   SimtMachine machine(world().random());
-  const Address failure = words.size() >= 2 ? words[words.size() - 2] : 0;
-  for (auto& [address, memory] : world().memories)
-    if (!memory->freed && memory->device == function.device) machine.allow(memory->words.data(), memory->bytes, 1, address == failure);
+  const Address failure = words[words.size() - 2], scratch = words[words.size() - 1];
+  std::set<TwinMemory*> given{memory_at(failure), memory_at(scratch)};
+  for (unsigned p = 0; p < function.kernel.params; ++p) given.insert(memory_at(words[p]));
+  for (TwinMemory* memory : given)
+    if (memory) machine.allow(memory->begin, memory->bytes, 1, memory == memory_at(failure));
+  const Opened opened;
   const std::string fault = machine.run(function.kernel.thread, function.kernel.shared_bytes, grid, words.data());
   if (fault.empty()) return;
   context.broken = kIllegalAddress;
@@ -213,6 +259,7 @@ void reset(int devices, uint64_t seed) {
   for (TwinStream* stream : w.streams)
     if (stream != &w.nobody) delete stream;
   w = World{};
+  DeviceRange::instance().forget();
   w.contexts.resize(static_cast<size_t>(devices));
   for (int d = 0; d < devices; ++d) w.contexts[static_cast<size_t>(d)].device = d;
   w.random.seed(seed);
@@ -223,6 +270,11 @@ void fail_at(int call, int status) { world().calls = 0, world().fail_at = call, 
 int calls() { return world().calls; }
 const char* complaints() { return world().complaints.c_str(); }
 void set_version(int version) { world().version = version; }
+
+void let_host_in(int on) {
+  if (on) DeviceRange::instance().open();
+  else DeviceRange::instance().close();
+}
 
 int live() {
   World& w = world();
@@ -240,8 +292,13 @@ using namespace escapement::testing;   // the API's functions are C's
 extern "C" {
 
 __attribute__((visibility("default"))) const TwinControl* escapement_twin_control() {
-  static constexpr TwinControl kControl{reset, offer, fail_at, calls, complaints, live, set_version};
+  static constexpr TwinControl kControl{reset, offer, fail_at, calls, complaints, live, set_version, let_host_in};
   return &kControl;
+}
+
+// What a caller offers that knows the driver as one that may have it.
+__attribute__((visibility("default"))) void escapement_twin_offer(const char* name, void* thread, unsigned shared_bytes, unsigned params, uint64_t written) {
+  offer({name, reinterpret_cast<escapement::DeviceThread>(thread), shared_bytes, params, written});
 }
 
 #define TWIN __attribute__((visibility("default"))) int
@@ -428,8 +485,11 @@ TWIN cuMemAlloc_v2(Address* address, size_t bytes) {
   auto memory = std::make_unique<TwinMemory>();
   memory->device = world().current.back()->device;
   memory->bytes = bytes;
-  memory->words.assign((bytes + 7) / 8, 0xeeeeeeeeeeeeeeeeu);
-  *address = reinterpret_cast<Address>(memory->words.data());
+  memory->begin = DeviceRange::instance().take(bytes);
+  if (!memory->begin) return kOutOfMemory;
+  const Opened opened;
+  std::memset(memory->begin, 0xee, bytes);
+  *address = reinterpret_cast<Address>(memory->begin);
   world().memories[*address] = std::move(memory);
   return kSuccess;
 }
@@ -449,7 +509,7 @@ TWIN cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, Stream str
   TwinStream& queue = stream_of(stream);
   if (int status = check_memory(to, bytes, queue, true, "a copy")) return status;
   const std::vector<char> copy(static_cast<const char*>(from), static_cast<const char*>(from) + bytes);
-  put(queue, [to, copy] { std::memcpy(reinterpret_cast<void*>(to), copy.data(), copy.size()); });
+  put(queue, [to, copy] { const Opened opened; std::memcpy(reinterpret_cast<void*>(to), copy.data(), copy.size()); });
   return kSuccess;
 }
 
@@ -458,7 +518,7 @@ TWIN cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, Stream stream) {
   if (int status = check_stream(stream, "a copy")) return status;
   TwinStream& queue = stream_of(stream);
   if (int status = check_memory(from, bytes, queue, false, "a copy")) return status;
-  put(queue, [to, from, bytes] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });
+  put(queue, [to, from, bytes] { const Opened opened; std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });
   return kSuccess;
 }
 

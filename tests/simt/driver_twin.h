@@ -28,6 +28,7 @@ struct TwinControl {
   const char* (*complaints)();                  // "": none
   int (*live)();                                // contexts, modules, streams and memory that nobody gave back
   void (*set_version)(int version);
+  void (*let_host_in)(int on);                  // to the devices' memory, which is closed to it otherwise; calls may be nested
 };
 
 }  // namespace escapement::testing

@@ -96,7 +96,7 @@ def copy_of(tensor, storages):
     storage = tensor.untyped_storage()
     memory = storages.setdefault(storage._cdata, storage.clone())
     with torch.no_grad():
-        made = torch.empty(0, dtype=tensor.dtype).set_(memory, tensor.storage_offset(), tensor.size(), tensor.stride())
+        made = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(memory, tensor.storage_offset(), tensor.size(), tensor.stride())
     if type(tensor) is not torch.Tensor:
         made = type(tensor)(made)
     return made.requires_grad_(tensor.requires_grad) if tensor.requires_grad else made

@@ -17,7 +17,7 @@ constexpr std::array<int, 13> kEnding{46, 214, 220, 700, 702, 709, 710, 714, 715
 
 }  // namespace
 
-DeviceError::DeviceError(const std::string& text, int number) : std::runtime_error(text), status(number) {}
+DeviceError::DeviceError(const std::string& text, int number) : DeviceFailure(text), status(number) {}
 
 bool DeviceError::ends_device() const { return std::find(kEnding.begin(), kEnding.end(), status) != kEnding.end(); }
 
@@ -52,6 +52,8 @@ void Driver::check_version() {
   if (version_ < kOldestVersion)
     throw NoDriver("no CUDA: the driver is one for CUDA " + version_text(version_) + "; install one for CUDA " + version_text(kOldestVersion) + " or later");
 }
+
+void* Driver::find(const char* symbol) const { return dlsym(library_, symbol); }
 
 int Driver::device_count() const {
   int count = 0;

@@ -8,6 +8,8 @@
 #include <string>
 #include <type_traits>
 
+#include "jit/run/device_launch.h"
+
 namespace escapement::cuda {
 
 // --- the API's types
@@ -24,10 +26,11 @@ struct DriverTable {
 };
 
 inline constexpr int kOldestVersion = 12010;   // of the API: PTX 8.1
+inline constexpr int kOldestCompute = 80;      // compute capability that PTX is made for, 10 * major + minor
 inline constexpr const char* kDriverName = "libcuda.so.1";
 
 // A call of the driver failed. `ends_device`: nothing can be done on that device any more in this process.
-class DeviceError : public std::runtime_error {
+class DeviceError : public DeviceFailure {
  public:
   DeviceError(const std::string& text, int status);
   const int status;
@@ -50,6 +53,7 @@ class Driver {
 
   int version() const { return version_; }
   int device_count() const;
+  void* find(const char* symbol) const;   // of the library; null: it has none of that name
 
   // driver.call<&DriverTable::cuInit>(0) throws DeviceError where the function does not succeed; `status` returns what it returns.
   template <auto kFunction, class... Arguments>

@@ -24,8 +24,8 @@ Context::~Context() {
 }
 
 Executable::Executable(const LaunchPlan& plan, std::span<const std::shared_ptr<KernelCode>> code, ParallelHost parallel, int threads,
-                       int64_t hot_launches)
-    : parallel_(parallel), threads_(threads), born_(find_born_levels(plan)), shapes_(plan.trace.dims, level_of_symbols(plan, born_)) {
+                       int64_t hot_launches, std::optional<int> device)
+    : parallel_(parallel), threads_(threads), device_(device), born_(find_born_levels(plan)), shapes_(plan.trace.dims, level_of_symbols(plan, born_)) {
   PlanCompiler compiler(plan, *this);
   compiler.compile_steps(code);
   compiler.compile_memory();
@@ -159,15 +159,26 @@ void Executable::read_born(Context& context, Host& host, uint32_t level) const {
   context.stale[level] = 0;
 }
 
-int64_t Executable::launch(Context& context, uint32_t index) const {
+void Host::launch(uint32_t, PreparedLaunch&, std::span<void* const>) { throw InternalError("this host launches nothing on a device"); }
+
+Launch& Executable::prepared(Context& context, uint32_t index) const {
   const LaunchRecipe& recipe = recipes_[index];
   Launch& launch = context.launches[index];
   if (const uint64_t epoch = context.epochs[recipe.level]; launch.epoch != epoch) {
     launch.epoch = 0;  // an exception while preparing leaves it unprepared
-    prepare(recipe, context.table, context.threads, launch);
+    if (device_) prepare_on_device(recipe, context.table, *device_, launch);
+    else prepare(recipe, context.table, context.threads, launch);
     launch.epoch = epoch;
   }
-  return escapement::run(recipe, launch, context.bases, parallel_);
+  return launch;
+}
+
+int64_t Executable::launch(Context& context, Host& host, uint32_t step, uint32_t index) const {
+  Launch& launch = prepared(context, index);
+  if (!device_) [[likely]] return escapement::run(recipes_[index], launch, context.bases, parallel_);
+  point(recipes_[index], context.bases, launch);
+  host.launch(step, *launch.on_device, launch.data);
+  return 0;
 }
 
 // A size that leaves 64 bits, before anything has happened, is a call that this program does not fit: the next one may.
@@ -219,7 +230,7 @@ RunResult Executable::run(Context& context, Host& host) const {
     switch (code.kind) {
       case StepCode::Kind::kernel:
         count(Stat::launches);
-        if (launch(context, code.index) != 0) return {RunStatus::gather_failed, step};
+        if (launch(context, host, step, code.index) != 0) return {RunStatus::gather_failed, step};
         break;
       case StepCode::Kind::call:
         count(Stat::library_calls);

@@ -7,11 +7,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "jit/run/arena.h"
+#include "jit/run/device_launch.h"
 #include "jit/run/launch.h"
 #include "jit/run/parallel.h"
 #include "jit/run/shape_program.h"
@@ -58,6 +60,8 @@ class Host {
   virtual bool call(uint32_t step) = 0;            // runs a CallStep and sets the bases of its results; false: a result does not
                                                    // have the layout that the plan relies on
   virtual int64_t read(const Source& source) = 0;  // a symbol that appeared: size or stride of a result, or an item
+  // A KernelStep of a plan for a device, whose streams and scratch memory the host knows of. `data`: as PreparedLaunch::launch.
+  virtual void launch(uint32_t step, PreparedLaunch& launch, std::span<void* const> data);
 };
 
 enum class RunStatus : uint8_t { done, check_failed_clean, check_failed_dirty, gather_failed };
@@ -91,8 +95,9 @@ struct BornLevel {
 
 class Executable {
  public:
+  // `device`: the number of the device that the plan is for, whose code is all DeviceKernelCode; none: this processor.
   Executable(const LaunchPlan& plan, std::span<const std::shared_ptr<KernelCode>> code, ParallelHost parallel, int threads,
-             int64_t hot_launches = 0);
+             int64_t hot_launches = 0, std::optional<int> device = {});
   // For tests: the check of this number, counted from 1 in the order of the steps, is not made. False: there is none.
   bool leave_out_check(uint32_t number);
 
@@ -123,10 +128,12 @@ class Executable {
   void place_temporaries(Context& context) const;
   void allocate(Context& context, Host& host, const StepCode& step) const;
   void read_born(Context& context, Host& host, uint32_t level) const;
-  int64_t launch(Context& context, uint32_t recipe) const;
+  Launch& prepared(Context& context, uint32_t recipe) const;
+  int64_t launch(Context& context, Host& host, uint32_t step, uint32_t recipe) const;
 
   ParallelHost parallel_;
   int threads_;
+  std::optional<int> device_;
   std::vector<BornLevel> born_;                    // level i + 1
   ShapeProgram shapes_;
   std::vector<uint32_t> entry_symbols_;

@@ -292,8 +292,10 @@ Launch new_launch(const LaunchRecipe& recipe) {
   return launch;
 }
 
-void prepare(const LaunchRecipe& recipe, std::span<const int64_t> table, int threads, Launch& launch) {
-  const LoopNest& nest = recipe.code->nest();
+namespace {
+
+// What the table says, as it says it.
+void load(const LaunchRecipe& recipe, std::span<const int64_t> table, Launch& launch) {
   load_geometry(recipe, table, launch.geometry);
   for (size_t p = 0; p < recipe.operands.size(); ++p) {
     launch.offsets[p] = table[recipe.operands[p].offset] * recipe.operands[p].element;
@@ -302,6 +304,25 @@ void prepare(const LaunchRecipe& recipe, std::span<const int64_t> table, int thr
     const LaunchRecipe::Scalar& scalar = recipe.scalars[i];
     launch.scalars[i] = scalar.slot == LaunchRecipe::kNoSlot ? scalar.bits : to_bits(table[scalar.slot], scalar.type);
   }
+}
+
+}  // namespace
+
+void prepare_on_device(const LaunchRecipe& recipe, std::span<const int64_t> table, int ordinal, Launch& launch) {
+  load(recipe, table, launch);
+  launch.on_device = static_cast<DeviceKernelCode&>(*recipe.code).prepare(launch.geometry, launch.scalars, ordinal);
+}
+
+void point(const LaunchRecipe& recipe, std::span<void* const> bases, Launch& launch) {
+  for (size_t p = 0; p < recipe.operands.size(); ++p) {
+    auto* const base = static_cast<std::byte*>(bases[recipe.operands[p].buffer]);
+    launch.data[p] = base ? base + launch.offsets[p] : nullptr;
+  }
+}
+
+void prepare(const LaunchRecipe& recipe, std::span<const int64_t> table, int threads, Launch& launch) {
+  const LoopNest& nest = recipe.code->nest();
+  load(recipe, table, launch);
   arrange(nest, launch.geometry, launch.variant);
   launch.staging = Staging();
   plan_block(recipe, launch);

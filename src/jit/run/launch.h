@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "jit/run/device_launch.h"
 #include "jit/run/kernel_code.h"
 #include "jit/run/parallel.h"
 #include "jit/run/shape_program.h"
@@ -90,10 +91,14 @@ struct Launch {
   int64_t segments = 0;            // > 0: split; partial results go to scratch
   KernelFunction finish = nullptr;
   std::vector<uint64_t> scratch;
+  std::unique_ptr<PreparedLaunch> on_device;   // of a plan for a device: then nothing below `data` is meant
 };
 
 Launch new_launch(const LaunchRecipe& recipe);
 void prepare(const LaunchRecipe& recipe, std::span<const int64_t> table, int threads, Launch& launch);
+void prepare_on_device(const LaunchRecipe& recipe, std::span<const int64_t> table, int ordinal, Launch& launch);
+// Each operand's address; null where its buffer has none, which has no elements.
+void point(const LaunchRecipe& recipe, std::span<void* const> bases, Launch& launch);
 
 // Runs a prepared launch; `bases` holds the address of each buffer's root element. Returns the failure word (0: none).
 int64_t run(const LaunchRecipe& recipe, Launch& launch, std::span<void* const> bases, const ParallelHost& host);

@@ -40,7 +40,7 @@ class Preparer {
            const std::vector<c10::IValue>& host_objects)
       : plan_(plan), step_(step), instr_(plan.trace[step.instr]), tensors_(tensors), executable_(executable), host_objects_(host_objects) {}
 
-  CallRecipe prepare(bool pack_weights) {
+  CallRecipe prepare(CallForms forms) {
     const auto [name, overload, autocast] = LibraryTarget::parse(instr_.attrs.target);
     recipe_.autocast = autocast;
     recipe_.op = c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), overload.c_str());
@@ -58,6 +58,8 @@ class Preparer {
     note_writes();
     recipe_.effect = instr_.effect;
     recipe_.may_copy_onto_itself = name == "aten::copy_" && overload.empty() && operands_are_laid_out_alike();
+    if (forms == CallForms::own) return std::move(recipe_);
+    const bool pack_weights = forms == CallForms::packed;
     if (instr_.op == Op::linear) prepare_linear(pack_weights);
     else if (pack_weights && std::ranges::find(kConvolutions, name) != std::end(kConvolutions)) prepare_convolution();
     else if (can_use_out(name, overload)) use_out(name);
@@ -287,7 +289,7 @@ bool take_result(const CallRecipe::Result& result, at::Tensor seen, TensorTable&
   if (!agree(seen.sizes(), tensors.sizes(recipe), result.checked_sizes, {})) return false;
   const bool strides_differ = seen.numel() != 0 && !agree(seen.strides(), tensors.strides(recipe), result.checked_strides, seen.sizes());
   if (strides_differ || (is_borrowed(seen) && !result.may_alias)) {
-    at::Tensor copy = new_tensor(seen.sizes(), strides_differ ? tensors.strides(recipe) : seen.strides(), seen.dtype());
+    at::Tensor copy = new_tensor(seen.sizes(), strides_differ ? tensors.strides(recipe) : seen.strides(), seen.dtype(), seen.device());
     copy.copy_(seen);
     seen = std::move(copy);
   }
@@ -296,8 +298,8 @@ bool take_result(const CallRecipe::Result& result, at::Tensor seen, TensorTable&
 }
 
 CallRecipe make_call(const LaunchPlan& plan, const CallStep& step, TensorRecipes& tensors, Executable& executable,
-                     const std::vector<c10::IValue>& host_objects, bool pack_weights) {
-  return Preparer(plan, step, tensors, executable, host_objects).prepare(pack_weights);
+                     const std::vector<c10::IValue>& host_objects, CallForms forms) {
+  return Preparer(plan, step, tensors, executable, host_objects).prepare(forms);
 }
 
 void settle_call(CallRecipe& recipe, uint32_t step, const TensorRecipes& tensors, const Executable& executable) {

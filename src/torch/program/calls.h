@@ -49,8 +49,11 @@ struct CallRecipe {
   bool only_single = false;        // convolution: of one image or volume, since several are ATen's to compute as fast
 };
 
+// Which forms an operator may be called in besides its own. Packed weights, out= and flattened linear layers suit this processor's library.
+enum class CallForms : uint8_t { own, planned, packed };
+
 CallRecipe make_call(const LaunchPlan& plan, const CallStep& step, TensorRecipes& tensors, Executable& executable,
-                     const std::vector<c10::IValue>& host_objects, bool pack_weights);
+                     const std::vector<c10::IValue>& host_objects, CallForms forms);
 void settle_call(CallRecipe& recipe, uint32_t step, const TensorRecipes& tensors, const Executable& executable);
 std::string describe(const CallRecipe& recipe);
 

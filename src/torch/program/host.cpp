@@ -1,6 +1,8 @@
 // See host.h.
 #include "torch/program/host.h"
 
+#include <ATen/ops/empty_strided.h>
+
 #include <algorithm>
 
 #include "support/error.h"
@@ -30,7 +32,8 @@ int64_t reach(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
 
 }  // namespace
 
-at::Tensor new_tensor(c10::IntArrayRef sizes, c10::IntArrayRef strides, caffe2::TypeMeta dtype) {
+at::Tensor new_tensor(c10::IntArrayRef sizes, c10::IntArrayRef strides, caffe2::TypeMeta dtype, c10::Device device) {
+  if (!device.is_cpu()) return at::empty_strided(sizes, strides, at::TensorOptions(device).dtype(dtype));
   const size_t bytes = static_cast<size_t>(reach(sizes, strides)) * dtype.itemsize();
   c10::Allocator* allocator = output_allocator(bytes);
   auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, allocator->allocate(bytes),
@@ -187,7 +190,7 @@ const at::Tensor* TensorTable::offered(const TensorRecipe& recipe) {
   if (output >= offers_.size() || !recipe.whole) return nullptr;
   const at::Tensor& offer = offers_[output];
   const bool fits = offer.defined() && offer.dtype() == recipe.dtype && offer.sizes() == sizes(recipe) &&
-                    offer.strides() == strides(recipe) && !offer.requires_grad();
+                    offer.strides() == strides(recipe) && !offer.requires_grad() && offer.device() == entry_.device();
   return fits ? &offer : nullptr;
 }
 
@@ -199,7 +202,7 @@ void* TensorTable::allocate(uint32_t index) {
     if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
     return tensor.mutable_data_ptr();
   }
-  tensor = new_tensor(sizes(recipe), strides(recipe), recipe.dtype);
+  tensor = new_tensor(sizes(recipe), strides(recipe), recipe.dtype, entry_.device());
   return tensor.unsafeGetTensorImpl()->unsafe_storage().mutable_data();
 }
 
@@ -226,6 +229,7 @@ void TensorTable::point(Cached& cached, const TensorRecipe& recipe, void* addres
 }
 
 const at::Tensor& TensorTable::temporary(uint32_t index) {
+  ESCAPEMENT_CHECK(entry_.device().is_cpu(), "a temporary in the arena, which is no memory of a device");
   const TensorRecipe& recipe = recipes_[index];
   Cached& cached = cached_[index];
   void* const where = address(index);

@@ -2,7 +2,8 @@
 //
 // Memory: inputs are the caller's; outputs come from torch's allocator (large ones from pool.h) with eager's sizes and strides;
 // results of library calls are what the library returned; temporaries lie in the context's arena and become tensors only for
-// library calls, one TensorImpl per value and context, re-pointed when shapes or memory change.
+// library calls, one TensorImpl per value and context, re-pointed when shapes or memory change. On a device there are no temporaries: all that
+// the plan allocates is made as outputs are, and dropped when it is dead.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,8 +17,8 @@
 
 namespace escapement {
 
-// A tensor on uninitialised memory of its own, as at::empty_strided would make it, without dispatch.
-at::Tensor new_tensor(c10::IntArrayRef sizes, c10::IntArrayRef strides, caffe2::TypeMeta dtype);
+// A tensor on uninitialised memory of its own, as at::empty_strided would make it; on the CPU without dispatch.
+at::Tensor new_tensor(c10::IntArrayRef sizes, c10::IntArrayRef strides, caffe2::TypeMeta dtype, c10::Device device = c10::DeviceType::CPU);
 // Another view of `base`'s storage; `offset` in elements of `dtype` from the start of the storage.
 at::Tensor new_view(const at::Tensor& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset, caffe2::TypeMeta dtype);
 // Whether a tensor lies in memory that a context will use again.

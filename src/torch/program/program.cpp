@@ -4,6 +4,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/as_strided.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -18,6 +19,7 @@
 #include "support/float_mode.h"
 #include "support/options.h"
 #include "torch/program/calls.h"
+#include "torch/program/device_call.h"
 #include "torch/program/parallel.h"
 #include "torch/program/profiled_call.h"
 #include "torch/program/program_errors.h"
@@ -71,6 +73,7 @@ struct Program::Impl {
   std::vector<OutputRecipe> outputs;
   std::vector<std::pair<uint32_t, uint32_t>> inputs;  // buffer, input
   std::vector<uint32_t> written_inputs;      // by kernels
+  std::vector<std::vector<uint32_t>> dead_before;  // on a device: per step, buffers that no later one needs
   class Call;
   mutable ContextPool<Call> pool;
 
@@ -78,6 +81,8 @@ struct Program::Impl {
   void prepare_values(TensorRecipes& recipes);
   void prepare_outputs(TensorRecipes& recipes);
   void prepare_inputs();
+  void prepare_ends();
+  std::optional<int> device_number() const { return entry.device().is_cpu() ? std::nullopt : std::optional<int>(entry.device().index()); }
   const LaunchPlan& plan() const { return compiled->plan; }
 };
 
@@ -86,7 +91,9 @@ class Program::Impl::Call final : public Host {
  public:
   explicit Call(const Impl& program)
       : program_(program), context_(program.executable.new_context()),
-        tensors_(program.tensors, program.entry, *context_, program.plan().buffers.size()), states_(program.calls.size()) {}
+        tensors_(program.tensors, program.entry, *context_, program.plan().buffers.size()), states_(program.calls.size()) {
+    if (program.device_number()) device_.emplace(program.entry.device());
+  }
 
   Outcome run(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs, std::span<const at::Tensor> offers, bool acted);
   Outcome run_profiled(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs, std::span<const at::Tensor> offers, bool acted);
@@ -96,16 +103,25 @@ class Program::Impl::Call final : public Host {
   void* allocate(uint32_t buffer) override { return tensors_.allocate(program_.output_buffers[buffer]); }
 
   bool call(uint32_t step) override {
+    drop_dead(step);
     const uint32_t number = program_.call_of_step[step];
     return run_call(program_.calls[number], states_[number], tensors_, *context_, program_.tensors);
   }
 
   int64_t read(const Source& source) override;
+  void launch(uint32_t step, PreparedLaunch& launch, std::span<void* const> data) override {
+    drop_dead(step);
+    device_->launch(launch, data);
+  }
 
  private:
+  void drop_dead(uint32_t step) {
+    if (!device_) [[likely]] return;
+    for (const uint32_t buffer : program_.dead_before[step]) tensors_.drop(buffer);
+  }
   void bind(std::span<const Argument> arguments);
   RunResult execute();
-  std::optional<RunResult> try_execute();
+  std::optional<RunResult> try_execute(Outcome& refused);
   void bump_versions() const;
   void deliver(std::vector<c10::IValue>& outputs);
   at::Tensor output(const OutputRecipe& wanted);
@@ -114,6 +130,7 @@ class Program::Impl::Call final : public Host {
   std::unique_ptr<Context> context_;
   TensorTable tensors_;
   std::vector<CallState> states_;
+  std::optional<DeviceCall> device_;
   bool acted_ = false;                       // before this program began
 };
 
@@ -145,8 +162,9 @@ int64_t output_bytes(const TensorRecipe& recipe, std::span<const int64_t> table)
 
 Program::Impl::Impl(std::shared_ptr<const Compiled> given, Recording&& recording, ProgramOptions options)
     : compiled(std::move(given)), host_objects(std::move(recording.host_objects)), inference(recording.inference),
-      entry(compiled->plan, std::move(recording.captured), options.drop_guard),
-      executable(compiled->plan, compiled->code, torch_parallel_host(), options.threads, options.hot_launches) {
+      entry(compiled->plan, std::move(recording.captured), options.drop_guard, recording.device),
+      executable(compiled->plan, compiled->code, torch_parallel_host(), options.threads, options.hot_launches, device_number()) {
+  const CallForms forms = device_number() ? CallForms::own : options.pack_weights ? CallForms::packed : CallForms::planned;
   const auto entry_relations = static_cast<uint32_t>(entry.relations().size());
   if (options.drop_guard > entry_relations && executable.leave_out_check(options.drop_guard - entry_relations)) count(Stat::dropped_guards);
   TensorRecipes recipes(plan(), executable);
@@ -155,11 +173,12 @@ Program::Impl::Impl(std::shared_ptr<const Compiled> given, Recording&& recording
     const auto* call = std::get_if<CallStep>(&plan().steps[step]);
     if (call == nullptr) continue;
     call_of_step[step] = static_cast<uint32_t>(calls.size());
-    calls.push_back(make_call(plan(), *call, recipes, executable, host_objects, options.pack_weights));
+    calls.push_back(make_call(plan(), *call, recipes, executable, host_objects, forms));
   }
   prepare_values(recipes);
   prepare_outputs(recipes);
   prepare_inputs();
+  if (device_number()) prepare_ends();
   executable.finish(plan());
   recipes.settle();
   for (uint32_t step = 0; step < plan().steps.size(); ++step) {
@@ -220,12 +239,24 @@ void Program::Impl::prepare_inputs() {
   }
 }
 
+// What a step has made may be read when it is done: so a buffer goes when the next step begins that could need its memory.
+void Program::Impl::prepare_ends() {
+  const auto end = static_cast<uint32_t>(plan().steps.size());
+  dead_before.resize(end);
+  for (uint32_t buffer = 0; buffer < plan().buffers.size(); ++buffer) {
+    uint32_t step = plan().buffers[buffer].last + 1;
+    while (step < end && std::holds_alternative<CheckStep>(plan().steps[step])) ++step;
+    if (plan().buffers[buffer].kind == Buffer::Kind::output && step < end) dead_before[step].push_back(buffer);
+  }
+}
+
 // --- running
 
 int64_t Program::Impl::Call::read(const Source& source) {
   const uint32_t index = program_.item_recipes[source.value.index];
   const TensorRecipe& recipe = program_.tensors[index];
   if (source.kind == Source::Kind::item) {
+    if (device_) return read_integer(tensors_.get(index));
     return load_integer(tensors_.address(index), program_.plan().trace.type(source.value).dtype);
   }
   const at::Tensor& tensor = tensors_.owner(recipe.buffer);
@@ -242,13 +273,14 @@ void Program::Impl::Call::bind(std::span<const Argument> arguments) {
 }
 
 RunResult Program::Impl::Call::execute() {
-  if (program_.calls.empty()) return program_.executable.run(*context_, *this);
+  if (program_.calls.empty() && !device_) return program_.executable.run(*context_, *this);
   const LibraryMode mode;
   return program_.executable.run(*context_, *this);
 }
 
-// Nothing: an operator refused, and nothing had happened.
-std::optional<RunResult> Program::Impl::Call::try_execute() {
+// Nothing: an operator or the device's driver refused, and nothing had happened.
+std::optional<RunResult> Program::Impl::Call::try_execute(Outcome& refused) {
+  refused = Outcome::refused_clean;
   try {
     const RunResult result = execute();
     if (result.status == RunStatus::gather_failed && !context_->dirty && !acted_) return {};
@@ -257,7 +289,11 @@ std::optional<RunResult> Program::Impl::Call::try_execute() {
     throw;
   } catch (const UserError&) {
     throw;
-  } catch (const std::exception&) {
+  } catch (const std::exception& error) {
+    if (dynamic_cast<const DeviceFailure*>(&error) != nullptr) {
+      log_event("device", error.what());
+      refused = Outcome::device_failed;
+    }
     if (!context_->dirty && !acted_) return {};
     bump_versions();
     throw;
@@ -314,12 +350,18 @@ Program::Outcome Program::Impl::Call::run(std::span<const Argument> arguments, s
 Program::Outcome Program::Impl::Call::run_plainly(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs,
                                                   std::span<const at::Tensor> offers, bool acted) {
   acted_ = acted;
+  std::optional<c10::DeviceGuard> there;
+  if (device_) [[unlikely]] {
+    there.emplace(program_.entry.device());
+    device_->begin();
+  }
   std::optional<c10::InferenceMode> mode;
   if (program_.inference) [[unlikely]] mode.emplace(*program_.inference);
   bind(arguments);
   tensors_.offer(offers, program_.output_of_buffer);
-  const std::optional<RunResult> result = try_execute();
-  if (!result) return Outcome::refused_clean;
+  Outcome refused;
+  const std::optional<RunResult> result = try_execute(refused);
+  if (!result) return refused;
   bump_versions();
   switch (result->status) {
     case RunStatus::check_failed_clean: return Outcome::check_failed_clean;
@@ -358,6 +400,7 @@ Miss Program::explain_miss(std::span<const Argument> arguments) const { return i
 const std::shared_ptr<const Compiled>& Program::compiled() const { return impl_->compiled; }
 std::span<const at::Tensor> Program::captured() const { return impl_->entry.captured(); }
 const std::vector<c10::IValue>& Program::host_objects() const { return impl_->host_objects; }
+c10::Device Program::device() const { return impl_->entry.device(); }
 std::optional<bool> Program::inference() const { return impl_->inference; }
 
 Program::Memory Program::measure(std::span<const Argument> arguments) const {

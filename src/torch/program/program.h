@@ -50,6 +50,7 @@ class ESCAPEMENT_API Program {
     check_failed_clean,   // a check inside failed; nothing outside had been changed: the caller may record again
     check_failed_dirty,   // ... after an effect
     refused_clean,        // an operator refused what it was given; nothing outside had been changed: the program itself says what is wrong
+    device_failed,        // the device's driver refused; nothing outside had been changed
   };
   // Appends the program's outputs (tensors, ints, bools, None). Throws eager's exception class for user errors after an effect.
   // `offers`: memory for outputs, by position; undefined where there is none. One that has an output's dtype, sizes and strides becomes
@@ -66,6 +67,7 @@ class ESCAPEMENT_API Program {
   const std::shared_ptr<const Compiled>& compiled() const;
   std::span<const at::Tensor> captured() const;      // tensors of the program that are no arguments
   const std::vector<c10::IValue>& host_objects() const;
+  c10::Device device() const;              // where all its tensors lie
   std::optional<bool> inference() const;   // the mode that it runs in, if not its caller's
   std::vector<std::string> relations() const;  // what the entry checks ask, one line each, in order
   std::string describe_calls() const;   // one line per library call: prepared form, out= or not, packed or not

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "support/error.h"
+#include "torch/record/device.h"
 #include "torch/record/program_metadata.h"
 
 namespace escapement {
@@ -82,6 +83,7 @@ bool EntryChecks::check_row(const Row& row, const at::Tensor* tensor, const int6
   const c10::TensorImpl& impl = *tensor->unsafeGetTensorImpl();
   const c10::IntArrayRef sizes = impl.sizes();
   if (form_differs(row.form, impl, sizes.size()) != 0) return false;
+  if (row.on_device && (impl.device() != device_ || is_under_autocast(device_))) return false;
   int64_t differ = row.layout == Layout::contiguous && !impl.is_contiguous();
   for (const Compare *c = compares_.data() + row.sizes, *end = compares_.data() + row.strides; c != end; ++c) {
     differ |= sizes.data()[c->axis] ^ (table[c->slot] + c->plus);

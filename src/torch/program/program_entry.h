@@ -27,8 +27,9 @@ namespace escapement {
 
 class EntryChecks {
  public:
-  // `plan` must outlive this. `left_out`: for tests, a relation (counted from 1) that is not checked; 0: none.
-  EntryChecks(const LaunchPlan& plan, std::vector<at::Tensor> captured, uint32_t left_out = 0);
+  // `plan` must outlive this. `left_out`: for tests, a relation (counted from 1) that is not checked; 0: none. `device`: where all tensors lie. Dispatch
+  // keys tell kinds of devices apart; of a device's program every tensor has a row, which compares its number, too.
+  EntryChecks(const LaunchPlan& plan, std::vector<at::Tensor> captured, uint32_t left_out = 0, c10::Device device = c10::DeviceType::CPU);
 
   bool fits(std::span<const Argument> arguments) const;
   bool compile(GuardCompiler compiler) const { return program_.compile(compiler); }  // the guards; may run beside `fits`
@@ -40,6 +41,7 @@ class EntryChecks {
     return input < arguments.size() ? arguments.data()[input].tensor : captured_.data() + (input - arguments.size());
   }
   std::span<const at::Tensor> captured() const { return captured_; }
+  c10::Device device() const { return device_; }
   std::span<const Relation> relations() const { return relations_.list; }
 
  private:
@@ -59,6 +61,7 @@ class EntryChecks {
     Form form;
     Layout layout = Layout::any;
     bool irregular = false;                    // strided: must not be contiguous
+    bool on_device = false;                    // of the program's device: its number is compared
     bool whole = true;                         // every size is compared or binds a symbol
     uint32_t input = 0;
     uint32_t sizes = 0, strides = 0, end = 0;  // [sizes, strides) and [strides, end) of compares_
@@ -119,6 +122,7 @@ class EntryChecks {
   const TensorType& type(uint32_t input) const { return trace_.type(trace_.inputs[input].value); }
 
   const Trace& trace_;
+  const c10::Device device_;
   std::vector<at::Tensor> captured_;
   size_t argument_count_ = 0;
   EntryRelations relations_;

@@ -4,6 +4,7 @@
 #include "support/error.h"
 #include "support/events.h"
 #include "torch/program/program_entry.h"
+#include "torch/record/device.h"
 #include "torch/record/program_metadata.h"
 #include "torch/record/recorder_tape.h"
 
@@ -34,8 +35,8 @@ const Binding* find_size(std::span<const Binding> bound, uint32_t axis) {
 
 }  // namespace
 
-EntryChecks::EntryChecks(const LaunchPlan& plan, std::vector<at::Tensor> captured, uint32_t left_out)
-    : trace_(plan.trace), captured_(std::move(captured)),
+EntryChecks::EntryChecks(const LaunchPlan& plan, std::vector<at::Tensor> captured, uint32_t left_out, c10::Device device)
+    : trace_(plan.trace), device_(device), captured_(std::move(captured)),
       relations_(entry_relations(plan.trace, plan.entry, inputs_of_values(plan))), program_(plan.trace.dims) {
   ESCAPEMENT_CHECK(trace_.inputs.size() >= captured_.size(), "captured tensors are inputs");
   argument_count_ = trace_.inputs.size() - captured_.size();
@@ -112,7 +113,7 @@ EntryChecks::Row EntryChecks::row(uint32_t input, std::span<const Relation> own,
 
 bool EntryChecks::may_join_run(const Row& row) const {
   const Form& form = row.form;
-  return row.layout == Layout::contiguous && row.whole && form.rank_mask != 0 && form.dtype_mask != 0 && form.keys_mask != 0 &&
+  return !row.on_device && row.layout == Layout::contiguous && row.whole && form.rank_mask != 0 && form.dtype_mask != 0 && form.keys_mask != 0 &&
          form.rank <= kMaxRunRank;
 }
 
@@ -166,8 +167,9 @@ void EntryChecks::compile_row(Row& row, const Relation& relation) {
   const Input& input = trace_.inputs[relation.input];
   switch (relation.kind) {
     case Relation::Kind::plain:
-      row.form.keys = kPlainKeys.raw_repr();
+      row.form.keys = plain_keys(device_).raw_repr();
       row.form.keys_mask = ~kIrrelevantKeys.raw_repr();
+      row.on_device = !device_.is_cpu();
       break;
     case Relation::Kind::dtype:
       row.form.dtype = row.form.dtype_mask = 0xffff;

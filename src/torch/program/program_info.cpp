@@ -138,6 +138,7 @@ class OutsideChanges {
 
 void write_program(Json& json, const Program& program) {
   const Compiled& compiled = *program.compiled();
+  if (!program.device().is_cpu()) json.field("device", program.device().str());
   write_kernels(json, compiled.plan);
   write_apart(json, compiled.plan);
   write_calls(json, compiled.plan);

@@ -5,6 +5,7 @@
 #include "guards/check.h"
 #include "support/error.h"
 #include "torch/program/program_entry.h"
+#include "torch/record/device.h"
 #include "torch/record/program_metadata.h"
 #include "torch/record/recorder_tape.h"
 
@@ -19,6 +20,11 @@ int64_t seen_at(const Relation& relation, const at::Tensor& tensor) {
 
 // Relations that read a tensor's sizes and strides make sense only for the rank they were written for.
 bool has_rank(const at::Tensor& tensor, const TensorType& type) { return tensor.dim() == type.rank(); }
+
+std::string kind_of(const at::Tensor* seen, c10::Device device) {
+  if (seen == nullptr) return "no tensor";
+  return is_plain(*seen->unsafeGetTensorImpl(), plain_keys(device)) ? "on " + seen->device().str() : c10::toString(seen->key_set());
+}
 
 }  // namespace
 
@@ -38,7 +44,7 @@ bool EntryChecks::holds(const Relation& r, std::span<const Argument> arguments, 
   if (seen == nullptr) return false;
   const c10::TensorImpl& impl = *seen->unsafeGetTensorImpl();
   switch (r.kind) {
-    case Kind::plain: return is_plain(impl);
+    case Kind::plain: return is_plain(impl, plain_keys(device_)) && (device_.is_cpu() || (impl.device() == device_ && !is_under_autocast(device_)));
     case Kind::dtype: return seen->scalar_type() == dtype_of_input(trace_, r.input);
     case Kind::rank: return has_rank(*seen, type(r.input));
     case Kind::size: return seen_at(r, *seen) == expected();
@@ -62,7 +68,7 @@ Miss EntryChecks::miss(const Relation& r, std::span<const Argument> arguments, s
   switch (r.kind) {
     case Kind::integer: return {name + ".kind", "an integer", "another"};
     case Kind::value: return {name + ".value", expected(), std::to_string(arguments[r.input].integer)};
-    case Kind::plain: return {name + ".kind", "a plain CPU tensor", seen == nullptr ? "no tensor" : c10::toString(seen->key_set())};
+    case Kind::plain: return {name + ".kind", device_.is_cpu() ? "a plain CPU tensor" : "a plain tensor on " + device_.str() + ", without autocast", kind_of(seen, device_)};
     case Kind::dtype: return {name + ".dtype", std::string(name_of(type(r.input).dtype)), c10::toString(seen->scalar_type())};
     case Kind::rank: return {name + ".rank", std::to_string(type(r.input).rank()), std::to_string(seen->dim())};
     case Kind::size: return {name + ".size" + axis, expected(), std::to_string(seen_at(r, *seen))};

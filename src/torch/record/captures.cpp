@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kMostLiteralBytes = 64 * 1024;
 
 bool may_be_literal(const at::Tensor& real) {
-  return !is_borrowed_memory(real) && real.is_contiguous() && real.nbytes() <= kMostLiteralBytes;
+  return real.is_cpu() && !is_borrowed_memory(real) && real.is_contiguous() && real.nbytes() <= kMostLiteralBytes;
 }
 
 bool same_bytes(const at::Tensor& real, const std::vector<std::byte>& seen) {

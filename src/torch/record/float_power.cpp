@@ -15,7 +15,9 @@ namespace escapement {
 
 namespace {
 
+// The host's own, wherever the numbers lie.
 at::Tensor power(const at::Tensor& base, const at::Tensor& exponent) {
+  if (!base.is_cpu()) return at::scalar_tensor(std::pow(base.item<double>(), exponent.item<double>()), base.options());
   at::Tensor result = at::empty({}, base.options());
   *result.mutable_data_ptr<double>() = std::pow(*base.const_data_ptr<double>(), *exponent.const_data_ptr<double>());
   return result;
@@ -25,7 +27,7 @@ const c10::OperatorHandle& power_operator() {
   static const auto library = [] {
     auto lib = std::make_unique<torch::Library>(torch::Library::FRAGMENT, "escapement", std::nullopt, __FILE__, static_cast<uint32_t>(__LINE__));
     lib->def("power(Tensor base, Tensor exponent) -> Tensor", {at::Tag::pointwise});
-    lib->impl("power", torch::dispatch(c10::DispatchKey::CPU, &power));
+    lib->impl("power", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, &power));
     return lib;
   }();
   static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("escapement::power", "");
@@ -34,7 +36,7 @@ const c10::OperatorHandle& power_operator() {
 
 at::Tensor wrapped(Tape& tape, ValueId value, double seen) {
   const c10::impl::ExcludeDispatchKeyGuard unseen(kRecorderKey);
-  return Wrapper::make(at::scalar_tensor(seen, at::kDouble), tape.shared_from_this(), value);
+  return Wrapper::make(at::scalar_tensor(seen, at::TensorOptions(tape.recording.device).dtype(at::kDouble)), tape.shared_from_this(), value);
 }
 
 }  // namespace

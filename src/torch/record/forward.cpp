@@ -124,7 +124,7 @@ at::Tensor Forward::root(ValueId value, c10::ScalarType dtype, bool inference) {
   const c10::InferenceMode mode(inference);
   const auto live = std::find(from_.at.live.begin(), from_.at.live.end(), value);
   const TensorType& type = from_.before->type(value);
-  if (live == from_.at.live.end()) known = at::empty_strided(values(type.sizes), strides(type), dtype);
+  if (live == from_.at.live.end()) known = at::empty_strided(values(type.sizes), strides(type), at::TensorOptions(from_.device).dtype(dtype));
   else known = made_in(inference, from_.live[static_cast<size_t>(live - from_.at.live.begin())]);
   return known;
 }

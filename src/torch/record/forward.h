@@ -26,6 +26,7 @@ struct Departure {
   std::vector<at::Tensor> inputs;        // of `before`, by position; undefined where they are no tensors
   std::vector<int64_t> symbols;          // values, by number
   std::vector<at::Tensor> live;          // of Snapshot::live
+  c10::Device device{c10::DeviceType::CPU};   // Recording::device
 };
 
 class Forward {

@@ -78,6 +78,7 @@ c10::IValue concrete(const c10::IValue& value) {
 
 // Not item(): that would be dispatched, and recorded.
 static c10::Scalar read_scalar(const at::Tensor& t) {
+  if (!t.is_cpu()) throw InternalError("a wrapped number on a device");
   const void* data = t.unsafeGetTensorImpl()->storage().data();
   switch (t.scalar_type()) {
     case c10::ScalarType::Double: return *static_cast<const double*>(data);

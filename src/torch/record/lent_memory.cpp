@@ -63,6 +63,7 @@ bool LentMemory::holds(const TensorType& type) const {
 
 bool LentMemory::lend(Tape& tape, ValueId value, const at::Tensor& real) {
   const Storage storage = tape.trace().type(value).storage;
+  if (!real.is_cpu()) return false;   // nobody here can look at it
   if (holds(tape.trace().type(value))) return true;
   const ValueId root = tape.trace().type(value).root;
   if (!is_made_of_constants(tape.trace(), root) || is_written(tape.trace(), storage)) return false;

@@ -18,10 +18,6 @@ namespace escapement {
 
 namespace {
 
-DeviceKind device_of(const at::Tensor& t) {
-  return t.is_cpu() ? DeviceKind::cpu : t.is_cuda() ? DeviceKind::cuda : DeviceKind::other;
-}
-
 bool agree(const DimTable& dims, const std::vector<Dim>& claimed, c10::IntArrayRef real) {
   if (claimed.size() != real.size()) return false;
   for (size_t i = 0; i < real.size(); ++i)
@@ -82,6 +78,8 @@ class CallRecorder {
   explicit CallRecorder(OpCall& call) : call_(call), dims_(call.table()) {}
 
   void record() {
+    // Whether the program seeds the device's generator before it draws from it is not watched (world.h).
+    if (draws() && call_.tape.on_device()) return call_.tape.refuse(Reason::device_random, call_.plan.target);
     hold_layouts();
     note_strides_of_nothing();
     CallArgs collected = call_args(call_.tape, *call_.plan.schema, call_.args, call_.values);
@@ -126,7 +124,6 @@ class CallRecorder {
     TensorType type;
     if (!real.defined()) return type;
     type.dtype = dtype_of(real.scalar_type());
-    type.device = device_of(real);
     type.sizes = sizes_of(i);
     type.strides = strides_of(i, type.sizes);
     type.storage = shared_storage(real);

@@ -17,7 +17,13 @@ bool positions_ok(const OpCall& call, ValueId v) {
   return t == DType::i64 || t == DType::i32;
 }
 
-bool cpu(const at::Tensor& t) { return t.is_cpu(); }
+// On a device a position out of range would be known only once its stream has been waited for: there ATen looks up, and the result has the sizes
+// that ours would have.
+bool looked_up(OpCall& call, ValueId found) {
+  if (!call.tape.on_device()) return call.done(found);
+  call.result_sizes = call.type(found).sizes;
+  return call.decline(Reason::call_lookup);
+}
 
 // Of nothing, ATen checks the positions though no element is looked up, and an axis without elements is an error of its own kind.
 bool holds_something(OpCall& call, const std::vector<Dim>& sizes) {
@@ -43,7 +49,7 @@ bool lower_full(OpCall& call) {
   const DType dtype = call.result_type();
   const std::string& base = call.plan.base;
   if (call.plan.form == OpPlan::Form::out) call.result_sizes = asked_sizes(call);
-  if (dtype == DType::other || !cpu(call.reals[0]) || call.plan.form == OpPlan::Form::out) return call.decline(Reason::call_dtype);
+  if (dtype == DType::other || call.plan.form == OpPlan::Form::out) return call.decline(Reason::call_dtype);
   if (!call.reals[0].is_contiguous() || call.lays_out_otherwise()) return call.decline(Reason::call_layout);
   if (base.ends_with("_like") && !call.build.is_contiguous(call.type(call.value("self")))) return call.decline(Reason::call_layout);
   Attrs attrs;
@@ -73,7 +79,7 @@ bool lower_full(OpCall& call) {
 bool lower_arange(OpCall& call) {
   const DType dtype = call.result_type();
   if (is_half(dtype)) return call.decline(Reason::call_dtype);
-  if (dtype == DType::other || !cpu(call.reals[0]) || call.plan.form == OpPlan::Form::out) return call.decline(Reason::call_dtype);
+  if (dtype == DType::other || call.plan.form == OpPlan::Form::out) return call.decline(Reason::call_dtype);
   DimTable& dims = call.table();
   const auto whole = [&](std::string_view name, int64_t otherwise) -> std::optional<Dim> {
     if (!call.given(name)) return dims.constant(otherwise);
@@ -113,7 +119,7 @@ bool lower_embedding(OpCall& call) {
   const ValueId table = call.value("weight"), positions = call.value("indices");
   if (!positions_ok(call, positions) || call.type(table).dtype == DType::other) return call.decline(Reason::call_dtype);
   if (!holds_something(call, call.type(table).sizes)) return call.decline(Reason::call_attribute);
-  return call.done(call.build.index(Op::embedding, std::vector<ValueId>{table, positions}, {}));
+  return looked_up(call, call.build.index(Op::embedding, std::vector<ValueId>{table, positions}, {}));
 }
 
 bool lower_index_select(OpCall& call) {
@@ -124,7 +130,7 @@ bool lower_index_select(OpCall& call) {
   if (!holds_something(call, call.type(data).sizes)) return call.decline(Reason::call_attribute);
   Attrs attrs;
   attrs.axis = *axis;
-  return call.done(call.build.index(Op::index_select, std::vector<ValueId>{data, positions}, std::move(attrs)));
+  return looked_up(call, call.build.index(Op::index_select, std::vector<ValueId>{data, positions}, std::move(attrs)));
 }
 
 bool lower_gather(OpCall& call) {
@@ -135,7 +141,7 @@ bool lower_gather(OpCall& call) {
     return call.decline(Reason::call_attribute);
   Attrs attrs;
   attrs.axis = *axis;
-  return call.done(call.build.index(Op::gather, std::vector<ValueId>{data, positions}, std::move(attrs)));
+  return looked_up(call, call.build.index(Op::gather, std::vector<ValueId>{data, positions}, std::move(attrs)));
 }
 
 // x[i] with one vector of positions, on any axis. Negative positions count from the end in x[i], but not in index_select.
@@ -164,7 +170,7 @@ bool lower_index(OpCall& call) {
   Attrs attrs;
   attrs.axis = axis;
   attrs.mode = "index";   // what it raises
-  return call.done(call.build.index(Op::index_select, std::vector<ValueId>{data, normal}, std::move(attrs)));
+  return looked_up(call, call.build.index(Op::index_select, std::vector<ValueId>{data, normal}, std::move(attrs)));
 }
 
 // --- combining

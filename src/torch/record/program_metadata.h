@@ -19,8 +19,8 @@ namespace escapement {
 inline constexpr c10::DispatchKeySet kIrrelevantKeys = c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset;
 inline constexpr c10::DispatchKeySet kPlainKeys = c10::DispatchKeySet(c10::DispatchKey::CPU);
 
-inline bool is_plain(const c10::TensorImpl& impl) {
-  return (impl.key_set().raw_repr() & ~kIrrelevantKeys.raw_repr()) == kPlainKeys.raw_repr();
+inline bool is_plain(const c10::TensorImpl& impl, c10::DispatchKeySet keys = kPlainKeys) {
+  return (impl.key_set().raw_repr() & ~kIrrelevantKeys.raw_repr()) == keys.raw_repr();
 }
 
 inline uint16_t bits_of(caffe2::TypeMeta type) { return std::bit_cast<uint16_t>(type); }

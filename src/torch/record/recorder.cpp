@@ -25,9 +25,10 @@ struct Recorder::State {
   bool entered = false;
 };
 
-Recorder::Recorder(std::string name) : state_(std::make_unique<State>()) {
+Recorder::Recorder(std::string name, c10::Device device) : state_(std::make_unique<State>()) {
   install_recorder();
   state_->tape = std::make_shared<Tape>(std::move(name));
+  state_->tape->recording.device = device;
 }
 
 Recorder::~Recorder() {
@@ -78,6 +79,7 @@ at::Tensor Recorder::tensor(const at::Tensor& real, std::vector<Dim> sizes, std:
   Tape& tape = *state_->tape;
   if (!is_plain(real))
     throw InternalError("the input " + name + " is not a plain strided tensor", Reason::unsupported_input);
+  if (!tape.is_home(real)) throw InternalError("the input " + name + " lies on " + real.device().str(), Reason::device_mixed);
   if (sizes.size() != static_cast<size_t>(real.dim())) throw UserError("the input " + name + " has another rank than was said");
   for (size_t d = 0; d < sizes.size(); ++d) {
     const auto symbol = tape.dims().as_symbol(sizes[d]);

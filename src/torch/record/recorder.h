@@ -28,6 +28,7 @@ struct Departure;
 struct Tape;
 
 struct Recording {
+  c10::Device device{c10::DeviceType::CPU};   // where all its tensors lie
   Trace trace;                              // inputs: the caller's, in order, then `captured`
   std::vector<at::Tensor> captured;         // tensors the program used that are no inputs: real tensors, kept alive
   std::vector<c10::IValue> host_objects;    // generators and the like: CallArg::code indexes here
@@ -48,7 +49,7 @@ struct Recording {
 // One recording on the current thread. Not reentrant; scopes on different threads are independent.
 class Recorder {
  public:
-  explicit Recorder(std::string name);
+  explicit Recorder(std::string name, c10::Device device = c10::DeviceType::CPU);
   ~Recorder();                              // restores the thread if `finish` was not reached
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;

@@ -19,6 +19,7 @@
 #include "support/error.h"
 #include "torch/record/asked_kinds.h"
 #include "torch/record/copies.h"
+#include "torch/record/device.h"
 #include "torch/record/each_tensor.h"
 #include "torch/record/forward.h"
 #include "torch/record/gradient_mirror.h"
@@ -290,8 +291,9 @@ class OneOp {
 
   bool results_are_plain() {
     for (const at::Tensor& real : call_.reals) {
-      if (!real.defined() || is_plain(real)) continue;
-      tape_.refuse(Reason::unsupported_tensor, plan_.target);
+      if (!real.defined() || (is_plain(real) && tape_.is_home(real))) continue;
+      if (is_plain(real)) tape_.refuse(Reason::device_mixed, plan_.target + " makes a tensor on " + real.device().str());
+      else tape_.refuse(Reason::unsupported_tensor, plan_.target);
       return false;
     }
     return true;
@@ -698,6 +700,10 @@ void answer(Tape* tape, const c10::OperatorHandle& op, Stack& stack, size_t argu
   tape->end_question(made_contiguous(plan, stack, arguments));
   if (!tape->live()) return run_unrecorded(op, stack, arguments);
   if (plan.pass) return run_real(op, stack, arguments);
+  if (tape->on_device() && is_under_autocast(tape->recording.device)) {
+    tape->refuse(Reason::device_autocast, plan.target);
+    return run_unrecorded(op, stack, arguments);
+  }
   if (autocast_applies(plan)) return run_autocast(op, stack);
   if (special(*tape, plan, op, stack)) return;
   if (plan.decompose) return decompose(*tape, plan, op, stack);

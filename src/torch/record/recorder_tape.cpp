@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "support/error.h"
+#include "torch/record/device.h"
 #include "torch/record/program_metadata.h"
 #include "torch/record/symnode.h"
 #include "torch/record/wrapper.h"
@@ -15,14 +16,10 @@ namespace escapement {
 namespace {
 thread_local TapePtr t_tape;
 
-DeviceKind device_of(const at::Tensor& t) {
-  return t.is_cpu() ? DeviceKind::cpu : t.is_cuda() ? DeviceKind::cuda : DeviceKind::other;
-}
-
 }  // namespace
 
 bool is_plain(const at::Tensor& t) {
-  if (!t.defined() || t.is_nested() || t.layout() != at::kStrided || t.is_quantized() || !(t.is_cpu() || t.is_cuda())) return false;
+  if (!t.defined() || t.is_nested() || t.layout() != at::kStrided || t.is_quantized() || !is_known_kind(t.device().type())) return false;
   constexpr c10::DispatchKeySet kOthers({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative, c10::DispatchKey::ZeroTensor,
                                          c10::DispatchKey::Python, c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper,
                                          c10::DispatchKey::Functionalize});
@@ -107,6 +104,10 @@ ValueId Tape::capture(const at::Tensor& real) {
       refuse(Reason::unsupported_input, "a tensor used by the program is not a plain strided one");
       return {};
     }
+    if (!is_home(real)) {
+      refuse(Reason::device_mixed, "a tensor used by the program lies on " + real.device().str() + ", its arguments on " + recording.device.str());
+      return {};
+    }
     const ValueId value = add_captured(real);
     known = captured_.try_emplace(real.unsafeGetTensorImpl()).first;
     known->second = {value, recording.captured.size() - 1};
@@ -170,7 +171,6 @@ ValueId Tape::add_input(const at::Tensor& real, std::vector<Dim> sizes, const st
   const uint32_t position = static_cast<uint32_t>(trace().inputs.size());
   TensorType type;
   type.dtype = dtype_of(real.scalar_type());
-  type.device = device_of(real);
   if (sizes.empty())
     for (const int64_t size : real.sizes()) sizes.push_back(dims().constant(size));
   type.sizes = sizes;

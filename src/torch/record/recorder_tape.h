@@ -53,6 +53,9 @@ struct Tape : std::enable_shared_from_this<Tape> {
   DimTable& dims() { return recording.trace.dims; }
   // True while guards and instructions still go somewhere.
   bool live() const { return !closed && !recording.refused; }
+  // Whether a tensor lies where the recording's do; any other ends it.
+  bool is_home(const at::Tensor& real) const { return real.device() == recording.device; }
+  bool on_device() const { return !recording.device.is_cpu(); }
   void refuse(Reason why, std::string detail);
 
   // --- values

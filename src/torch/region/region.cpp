@@ -18,6 +18,7 @@
 #include "torch/record/recorder_fallback.h"
 #include "torch/record/recorder_tape.h"
 #include "torch/program/program_info.h"
+#include "torch/region/call_device.h"
 #include "torch/region/region_version.h"
 #include "torch/region/trace_tree.h"
 #include "torch/replay_mode/replay_region.h"
@@ -32,8 +33,6 @@ using Clock = std::chrono::steady_clock;
 double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
-
-bool is_recordable(const at::Tensor& tensor) { return is_plain(tensor) && tensor.is_cpu(); }
 
 bool same_number(const Argument& a, const Argument& b) { return b.other && a.kind == b.kind && a.integer == b.integer; }
 
@@ -193,6 +192,7 @@ Region::Answer Region::answer(const Values& arguments, Values& outputs, std::spa
     case Found::departed: return go_on_from(std::move(departed), arguments, outputs);
     case Found::gradient: return run_eagerly(arguments, outputs, Reason::gradient);
     case Found::refused: return run_refused(arguments, outputs);
+    case Found::device_failed: return run_eagerly(arguments, outputs, Reason::device_failed);
     case Found::none: break;
   }
   return missed(arguments, outputs, seen);
@@ -213,7 +213,7 @@ Region::Answer Region::missed(const Values& arguments, Values& outputs, const Ve
   if (what == OnMiss::run_eagerly) return run_eagerly(arguments, outputs, Reason::serve_only);
   Reason refused = Reason::not_ready;
   if (auto turn = take_turn(arguments, seen, refused)) return record(arguments, outputs, std::move(turn));
-  if (goes_on(refused)) return go_on_replaying(arguments, outputs, refused);
+  if (goes_on(refused) && !lies_on_device(arguments)) return go_on_replaying(arguments, outputs, refused);
   return run_eagerly(arguments, outputs, refused);
 }
 
@@ -250,6 +250,7 @@ std::string Region::form_of(const Values& arguments) {
     }
     text += ' ' + std::to_string(static_cast<int>(tensor.scalar_type())) + ':' + std::to_string(tensor.dim());
     text += tensor.is_contiguous() ? 'c' : 's';
+    if (!tensor.is_cpu()) text += '@' + tensor.device().str();
   }
   return text;
 }
@@ -309,6 +310,7 @@ Region::Found Region::run_program(const Version& version, std::span<const Argume
     handed.clear();
     count(Stat::exits);
     if (outcome == Program::Outcome::refused_clean) return Found::refused;
+    if (outcome == Program::Outcome::device_failed) return Found::device_failed;
     // A version whose checks could fail after an effect is never published: see build().
     ESCAPEMENT_CHECK(outcome == Program::Outcome::check_failed_clean, "a check failed after an effect");
     return Found::none;
@@ -330,6 +332,7 @@ bool Region::serve(std::span<const Argument> arguments, Values& outputs) {
   Departed departed;
   const Found found = run_version(arguments, outputs, {}, departed);
   if (found == Found::departed) left() = Left{this, std::move(departed)};
+  if (found == Found::device_failed) count(Reason::device_failed);   // `answer` tries once more
   if (found != Found::version) return false;
   count(Stat::calls);
   return true;
@@ -410,16 +413,17 @@ void Region::note_refusal(const std::string& form, const Recording& recording) {
 Region::Answer Region::record(const Values& arguments, Values& outputs, std::shared_ptr<Turn> turn) {
   for (const c10::IValue& value : arguments)
     if (value.isGenerator()) know(value.toGenerator());
-  const auto recordable = [](const c10::IValue& value) { return value.isTensor() ? is_recordable(value.toTensor()) : !value.isCapsule(); };
-  if (!std::all_of(arguments.begin(), arguments.end(), recordable)) {
+  const CallDevice home = device_of_call(arguments);
+  if (home.refused) {
     turn.reset();
-    return run_eagerly(arguments, outputs, Reason::unsupported_input);
+    log_event("fallback", name_ + ": " + std::string(reason_name(*home.refused)) + " " + home.detail);
+    return run_eagerly(arguments, outputs, *home.refused);
   }
   const Clock::time_point start = Clock::now();
   std::optional<Recorder> recorder;
   Values given;
   try {
-    recorder.emplace(name_);
+    recorder.emplace(name_, home.device);
     given = wrapped(*recorder, arguments);
   } catch (const UserError&) {
     throw;  // what was said of the sizes does not hold
@@ -574,7 +578,7 @@ std::shared_ptr<const Region::Version> Region::make_version(Recording recording,
   if (!recording.exits.empty()) return make_tree(std::move(recording), std::move(pinned), record_milliseconds);
   const Clock::time_point start = Clock::now();
   if (!options_.dump.empty()) make_readable(recording.trace.locations);
-  std::shared_ptr<const Compiled> compiled = compile(recording.trace, options_, objects);
+  std::shared_ptr<const Compiled> compiled = compile(recording.trace, options_, objects, target_of(recording));
   const double milliseconds = milliseconds_since(start);
   count(Stat::compile_nanoseconds, static_cast<int64_t>(milliseconds * 1e6));
   if (checks_follow_effects(compiled->plan)) return nullptr;
@@ -590,6 +594,8 @@ std::shared_ptr<const Region::Version> Region::make_version(Recording recording,
   tell(Event::Kind::compiled, milliseconds, std::to_string(kernels) + " kernels");
   return version;
 }
+
+Target Region::target_of(const Recording& recording) { return recording.device.is_cpu() ? Target::processor : Target::device; }
 
 ProgramOptions Region::program_options() const {
   return {options_.pack_weights, static_cast<int>(options_.threads), static_cast<uint32_t>(options_.drop_guard), options_.hot_launches};
@@ -608,9 +614,9 @@ void Region::build(Recording recording, const std::string& form, Pinned pinned, 
   }
 }
 
-// A check behind an effect is there again at the next recording: the function goes on in replay mode, where it may.
+// A check behind an effect is there again at the next recording: the function goes on in replay mode, where it may. So is a kernel that no device takes.
 void Region::note_unpublished(const std::string& form, Reason why, const std::string& detail) {
-  if (why == Reason::data_dependent_guard) {
+  if (why == Reason::data_dependent_guard || why == Reason::device_kernel) {
     const std::lock_guard lock(mutex_);
     refused_[form] = {why, false};
   }

@@ -152,7 +152,7 @@ class ESCAPEMENT_API Region : public Body {
     bool again = false;   // another one may end otherwise
   };
 
-  enum class Found : uint8_t { version, none, gradient, refused, departed };
+  enum class Found : uint8_t { version, none, gradient, refused, device_failed, departed };
   // `departed`: where the call is, if it is `departed`.
   Found run_version(std::span<const Argument> arguments, Values& outputs, std::span<const at::Tensor> offers, Departed& departed);
   Found run_program(const Version& version, std::span<const Argument> arguments, Values& outputs, std::span<const at::Tensor> offers, Departed& departed);
@@ -160,6 +160,7 @@ class ESCAPEMENT_API Region : public Body {
   Answer missed(const Values& arguments, Values& outputs, const Versions* seen);
   [[noreturn]] void refuse(const Values& arguments) const;
   ProgramOptions program_options() const;
+  static Target target_of(const Recording& recording);
   std::shared_ptr<const Version> make_version(Recording recording, Pinned pinned, double record_milliseconds, const ObjectCode* objects);
   // --- trace_tree.cpp
   std::shared_ptr<const Version> make_tree(Recording recording, Pinned pinned, double record_milliseconds);

@@ -36,6 +36,7 @@ class SideArguments {
 // What a part of a recording needs of it beside its trace.
 Recording part_of(const Recording& whole, std::span<const at::Tensor> captured) {
   Recording part;
+  part.device = whole.device;
   part.captured.assign(captured.begin(), captured.end());
   part.host_objects = whole.host_objects;
   part.inference = whole.inference;
@@ -90,7 +91,7 @@ std::shared_ptr<const Region::SideTrace> Region::make_side(const Recording& reco
   const size_t next = from.number + 1;
   const bool ends = next == recording.exits.size();
   const Trace& whole = ends ? recording.trace : *recording.exits[next].before;
-  std::shared_ptr<const Compiled> compiled = compile(side_trace(whole, from.exit.at), options_, nullptr);
+  std::shared_ptr<const Compiled> compiled = compile(side_trace(whole, from.exit.at), options_, nullptr, target_of(recording));
   refuse_late(compiled->plan);
   auto captured = captured_before(recording, whole);
   std::unique_ptr<ExitNode> exit;
@@ -109,7 +110,7 @@ std::unique_ptr<Region::ExitNode> Region::make_exit(const Recording& recording, 
 // Null: a check before the first exit stands behind an effect.
 std::shared_ptr<const Region::Version> Region::make_tree(Recording recording, Pinned pinned, double record_milliseconds) {
   const Trace& first = *recording.exits.front().before;
-  std::shared_ptr<const Compiled> compiled = compile(first, options_, nullptr);
+  std::shared_ptr<const Compiled> compiled = compile(first, options_, nullptr, target_of(recording));
   if (checks_follow_effects(compiled->plan)) return nullptr;
   if (late_errors_ && !late_errors_() && errors_follow_effects(compiled->plan, false)) refuse_late(compiled->plan);
   const auto captured = captured_before(recording, first);
@@ -164,7 +165,7 @@ Departure Region::departure(const Departed& departed, std::span<const Argument> 
   const ExitNode& node = *departed.exit;
   const Trace& before = *node.exit.before;
   const SideArguments list(arguments, node.captured, departed.live);
-  Departure from{node.script, node.exit.before, node.exit.at, node.exit.steps, {}, {}, {}};
+  Departure from{node.script, node.exit.before, node.exit.at, node.exit.steps, {}, {}, {}, departed.version->program.device()};
   for (size_t i = 0; i < before.inputs.size(); ++i) from.inputs.push_back(list.span()[i].tensor ? *list.span()[i].tensor : at::Tensor());
   for (uint32_t s = 0; s < before.dims.symbol_count(); ++s) from.symbols.push_back(read(before.dims.info(Symbol(s)).source, list.span()));
   const size_t tensors = node.exit.at.live.size();
@@ -202,7 +203,7 @@ Region::Answer Region::go_on_from(Departed departed, const Values& arguments, Va
   departed.live.clear();   // from here on only the program holds it
   std::shared_ptr<Turn> turn = departed.forced ? nullptr : take_side_turn();
   const std::string form = form_of(arguments);
-  Recorder recorder(name_);
+  Recorder recorder(name_, departed.version->program.device());
   recorder.go_forward(std::move(from));
   Values given = wrapped(recorder, arguments);
   Recording recording = run_recorded(recorder, std::move(given), outputs);

@@ -127,6 +127,8 @@ bool ReplayCall::is_deferrable(const c10::OperatorHandle& op, const OpPlan& plan
   if (std::find(std::begin(never), std::end(never), plan.base) != std::end(never)) return false;
   if (tree_.is_refused(op) || !can_describe(plan, arguments) || divides_integers(plan, arguments)) return false;
   if (changes_format(plan, arguments)) return false;
+  // Factories of tensors on a device; operators on such tensors run at once anyway.
+  if (std::any_of(arguments.begin(), arguments.end(), [](const c10::IValue& v) { return v.isDevice() && !v.toDevice().is_cpu(); })) return false;
   bool plain = true;
   for (const c10::IValue& v : arguments)
     each_tensor_of(v, [&](const at::Tensor& t) {
