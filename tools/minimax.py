@@ -116,12 +116,13 @@ log2_all = (on_square(lambda s: 2 * atanh(s) / LN2 / s), on_square(lambda s: s /
 tanh_p = (on_square(lambda x: (tanh(x) / x - 1) / x**2), on_square(lambda x: x**3 / tanh(x)))
 erf_p = (on_square(lambda x: erf(x) / x - 1), on_square(lambda x: x / erf(x)))
 erf_q = (lambda t: log(erfc(t)) / t + 1, lambda t: t * erfc(t) / erf(t))
-gelu_logit = (on_square(lambda x: (log(erfc(x / sqrt(2))) - log(2 - erfc(x / sqrt(2)))) / LN2 / x), on_square(lambda x: x * LN2))
+normal_tail = (lambda t: (log(erfc(t / sqrt(2)) / 2) + t**2 / 2) / LN2, lambda t: LN2)
 exp2_p = (lambda r: (exp(r * LN2) - 1) / r, lambda r: r / exp(r * LN2))
 half_turn_sin = (on_square(lambda h: sin(pi * h) / h), on_square(lambda h: h / sin(pi * h)))
 sin_p = (on_square(lambda x: (sin(x) / x - 1) / x**2), on_square(lambda x: x**3 / sin(x)))
 cos_p = (on_square(lambda x: (cos(x) - 1 + x**2 / 2) / x**4), on_square(lambda x: x**4 / cos(x)))
 TINY = mpf(10) ** -12
+NORMAL_TAIL_END = 5.65   # beyond it the function is less than 1e-8
 NORMAL_END = 5.55   # where x P / Q of the rounded coefficients is a half in f32
 
 FITS = [
@@ -143,7 +144,7 @@ FITS = [
     ("kErfSmallF64", erf_p, TINY, mpf("1.001") ** 2, 13, "f64"),
     ("kErfLargeF32", erf_q, mpf("0.874"), mpf("3.95"), 7, "f32"),
     ("kErfLargeF64", erf_q, mpf("0.999"), mpf("5.95"), 20, "f64"),
-    ("kGeluLogitF32", gelu_logit, TINY, mpf("5.6") ** 2, 8, "f32"),
+    ("kNormalTailF32", normal_tail, mpf(0), mpf(str(NORMAL_TAIL_END)), 7, "f32"),
     ("kExp2ForHalfF32", exp2_p, mpf(-0.5), mpf(0.5), 4, "f32"),
     ("kHalfTurnSinForF32", half_turn_sin, TINY, mpf("0.67") ** 2, 6, "f64"),
     ("kSinF64", sin_p, TINY, (pi / 4 * mpf("1.001")) ** 2, 6, "f64"),
@@ -187,6 +188,7 @@ def main():
         for i in range(0, len(texts), 4):
             print("    " + ", ".join(texts[i : i + 4]) + ",")
         print("};")
+    print(f"inline constexpr double kNormalTailEnd = {NORMAL_TAIL_END};")
     (top, bottom), bits = fit_ratio(NORMAL_END, 5, 5)
     print(f"\n// Of the normal distribution function, up to {NORMAL_END}; absolute error 2^{bits:.1f}.")
     print(f"inline constexpr double kNormalEnd = {NORMAL_END};")

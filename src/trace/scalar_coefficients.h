@@ -82,9 +82,9 @@ inline constexpr double kErfLargeF64[] = {  // 2^-60.9
     -0x1.d4eb9666a0ef2p-20, 0x1.4e6b0b4ba34e1p-22, -0x1.7694ea360fb7cp-25, 0x1.4287f813bc61dp-28,
     -0x1.9b4e0e0ce2019p-32, 0x1.6c81aedbfaea1p-36, -0x1.8e98d0d277e70p-41, 0x1.91c2e1eca5a18p-47,
 };
-inline constexpr float kGeluLogitF32[] = {  // 2^-13.7
-    -0x1.26a44a0000000p+1f, -0x1.af5c8e0000000p-4f, 0x1.35369a0000000p-12f, 0x1.0504fa0000000p-13f,
-    -0x1.22411a0000000p-17f, 0x1.3ce5e40000000p-22f, -0x1.67bb2e0000000p-28f, 0x1.50c4900000000p-35f,
+inline constexpr float kNormalTailF32[] = {  // 2^-15.0
+    -0x1.0002da0000000p+0f, -0x1.2685820000000p+0f, 0x1.0b049e0000000p-2f, -0x1.a7edea0000000p-5f,
+    0x1.e530f40000000p-8f, -0x1.52bdb20000000p-11f, 0x1.a67d2e0000000p-16f,
 };
 inline constexpr float kExp2ForHalfF32[] = {  // 2^-18.4
     0x1.62e12c0000000p-1f, 0x1.ec03740000000p-3f, 0x1.c9fc340000000p-5f, 0x1.3a03b20000000p-7f,
@@ -101,6 +101,7 @@ inline constexpr double kCosF64[] = {  // 2^-63.9
     0x1.555555555554bp-5, -0x1.6c16c16c15005p-10, 0x1.a01a019c8c7f3p-16, -0x1.27e4f7ef1044ep-22,
     0x1.1ee9d9c99a3f9p-29, -0x1.8fa555a72e1b9p-37,
 };
+inline constexpr double kNormalTailEnd = 5.65;
 
 // Of the normal distribution function, up to 5.55; absolute error 2^-26.9.
 inline constexpr double kNormalEnd = 5.55;

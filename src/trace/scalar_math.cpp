@@ -157,15 +157,14 @@ Expr normal_distribution(Expr x) {
   return clamp_low(odd, -0.5) + half;
 }
 
-// The distribution function is 1 / (1 + 2^(x * R(x^2))): its logit is odd. Behind the first clamp the result is less than 1e-7. As in
-// one_plus_exp_negative, half of the denominator is always in range.
+// max(x, 0) - |x| * p, where p is the distribution function at -|x|: 2^(R(|x|) - x^2/2 * log2(e)), whose logarithm is smooth. Relative to the
+// exact value it is as good far out, where the value is small.
 Expr gelu_for_half(Expr x) {
-  Expr square = clamp_high(x * x, 5.6 * 5.6);
-  Expr y = clamp_low(clamp_high(x * polynomial(square, kGeluLogitF32, {}), 128.2), -124);
-  Expr magic = constant(x, rounder(x, exponent_bias(x) - 1));
-  Expr sum = y + magic, r = y - (sum - magic), scale = power_of_two(sum);
-  Expr half = fma(polynomial(r, kExp2ForHalfF32, {}) * r, scale, scale + constant(x, 0.5));
-  return x / (half + half);
+  Expr magnitude = abs(x), near = clamp_high(magnitude, kNormalTailEnd);
+  Expr y = clamp_low(fma(magnitude * constant(x, -0.5 * kLog2e), magnitude, polynomial(near, kNormalTailF32, {})), -250);
+  Expr n = rint(y), r = y - n;
+  Expr below = scale(fma(polynomial(r, kExp2ForHalfF32, {}), r, constant(x, 1)), n);
+  return fma(-near, below, select(lt(x, constant(x, 0)), constant(x, 0), x));
 }
 
 // --- logarithms, after FDLIBM: with s = f / (2 + f), log(1 + f) = f - (f*f/2 - s * (f*f/2 + R(s*s))).

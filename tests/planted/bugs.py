@@ -27,6 +27,9 @@ BUGS = [
     Bug("bf16_truncates", "trace", "src/trace/scalar_basic.cpp",
         "return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);", "return static_cast<uint16_t>(bits >> 16);",
         "rounding to bf16 cuts off"),
+    Bug("a_choice_is_exact_by_one_side", "trace", "src/trace/scalar.cpp",
+        "case ScalarOp::select: return exact_[node.b] & exact_[node.c];", "case ScalarOp::select: return exact_[node.b] | exact_[node.c];",
+        "a choice of which one side is a value of a half type is not rounded"),
     Bug("relu_loses_nan", "trace", "src/trace/scalar_ops.cpp",
         "return select(lt(a, zero), zero, a);", "return select(gt(a, zero), a, zero);", "relu of NaN is 0"),
     Bug("less_is_less_equal", "trace", "src/dims/facts.cpp",
@@ -104,6 +107,9 @@ BUGS = [
     # Not `writes_alone` in launch.cpp: a kernel reads and writes one buffer at equal addresses or not at all (writes_are_in_place in
     # src/kernels/order.cpp), and there a block that was copied before the write holds what the write replaces.
     # --- src/jit/llvm
+    Bug("moved_halves_take_the_other_sign", "code", "src/jit/llvm/emit_scalar.cpp",
+        "return bits ? ir.b.CreateAnd(bits, 0x7fff) : nullptr;", "return bits ? ir.b.CreateAnd(bits, 0xffff) : nullptr;",
+        "the absolute value of a half that is only loaded keeps its sign"),
     Bug("tail_without_last", "code", "src/jit/llvm/emit_map.cpp",
         "body.begin(masked_chunk(ir, i, end, lanes));", "body.begin(masked_chunk(ir, i, ir.b.CreateSub(end, ir.i64(1)), lanes));", "the last element of a map is left out"),
     Bug("max_loses_nan", "code", "src/jit/llvm/emit_scalar.cpp",

@@ -134,6 +134,24 @@ TEST(Scalar, HalvesOverflowAndKeepNan) {
   EXPECT_EQ(to_bits(1.0 + 0x1p-9, DType::bf16), bits(1.0f));
 }
 
+// Choices among values of a half type, and their signs, are not rounded again.
+TEST(Scalar, WhatIsExactInAHalfTypeIsNotRounded) {
+  ScalarProgram p;
+  const Reg a = p.input(0, DType::f32, DType::bf16), b = p.input(1, DType::f32, DType::f16);
+  const Reg two = p.constant(2, DType::f32), tenth = p.constant(0.1, DType::f32);
+  const Reg less = p.emit(ScalarOp::lt, DType::b8, a, two);
+  const Reg chosen = p.emit(ScalarOp::select, DType::f32, less, p.emit(ScalarOp::neg, DType::f32, a), two);
+  EXPECT_EQ(p.round_to(chosen, DType::bf16), chosen);
+  EXPECT_NE(p.round_to(chosen, DType::f16), chosen);
+  EXPECT_EQ(p.round_to(p.round_to(tenth, DType::f16), DType::f16), p.round_to(tenth, DType::f16));
+  EXPECT_NE(p.round_to(tenth, DType::bf16), tenth);
+  EXPECT_NE(p.round_to(b, DType::bf16), b);
+  const Reg sum = p.emit(ScalarOp::add, DType::f32, a, a);
+  EXPECT_NE(p.round_to(sum, DType::bf16), sum);
+  EXPECT_EQ(p.round_to(p.emit(ScalarOp::max, DType::f32, a, two), DType::bf16), p.emit(ScalarOp::max, DType::f32, a, two));
+  EXPECT_NE(p.round_to(p.emit(ScalarOp::select, DType::f32, less, a, b), DType::bf16), p.emit(ScalarOp::select, DType::f32, less, a, b));
+}
+
 TEST(Scalar, BlocksAndElementsAgree) {
   ScalarProgram p;
   const Reg a = p.input(0, DType::f64), b = p.input(1, DType::f64), k = p.param(0, DType::f64);

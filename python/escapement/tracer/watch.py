@@ -15,6 +15,7 @@ import sys
 import torch
 
 from ..core import core
+from .outside import events_seen
 from .plain import Plain
 from .search import DEPTH, MANY, Search, cell_content
 
@@ -110,12 +111,12 @@ def replace_in(space, name, wanted, replacement):
 
 
 def host_state():
-    """What a program may change of Python itself, wherever it does so: generators, how tensors are printed. (What it changes of torch is
-    noticed by the core.)"""
+    """What a program may change of Python itself, wherever it does so: generators, how tensors are printed; and how often it has reached outside.
+    (What it changes of torch is noticed by the core.)"""
     numpy = sys.modules.get("numpy.random")
     drawn = numpy.get_state() if numpy else ()
     drawn = [value.tobytes() if hasattr(value, "tobytes") else value for value in drawn]
-    return random.getstate(), drawn, dict(vars(torch._tensor_str.PRINT_OPTS))
+    return random.getstate(), drawn, dict(vars(torch._tensor_str.PRINT_OPTS)), events_seen()
 
 
 def same_state(before, after):

@@ -292,9 +292,8 @@ Value* widen(Ir& ir, DType type, Value* stored, unsigned lanes) {
 }
 
 // What is only moved, or chosen, keeps its bits, those of a NaN, too; and a half type takes no way through f32 then. `cut`: how what is chosen
-// besides is narrowed.
-template <class Cut>
-static Value* unwidened(Ir& ir, DType type, Value* value, const Cut& cut) {
+// besides is narrowed, if it can be.
+static Value* unwidened(Ir& ir, DType type, Value* value, llvm::function_ref<Value*(Value*)> cut) {
   using namespace llvm::PatternMatch;
   Value *x, *y, *condition;
   const bool is_bf16 = type == DType::bf16;
@@ -308,10 +307,16 @@ static Value* unwidened(Ir& ir, DType type, Value* value, const Cut& cut) {
     Value* bits = unwidened(ir, type, x, cut);
     return bits ? ir.b.CreateAnd(bits, 0x7fff) : nullptr;
   }
+  if (match(value, m_Shuffle(m_InsertElt(m_Value(), m_Value(x), m_ZeroInt()), m_Value(), m_ZeroMask()))) {
+    Value* element = unwidened(ir, type, x, [](Value*) -> Value* { return nullptr; });
+    return element ? ir.splat(element, llvm::cast<llvm::FixedVectorType>(value->getType())->getNumElements()) : nullptr;
+  }
   if (!match(value, m_Select(m_Value(condition), m_Value(x), m_Value(y)))) return nullptr;
   Value *one = unwidened(ir, type, x, cut), *other = unwidened(ir, type, y, cut);
   if (!one && !other) return nullptr;
-  return ir.b.CreateSelect(condition, one ? one : cut(x), other ? other : cut(y));
+  if (!one) one = cut(x);
+  if (!other) other = cut(y);
+  return one && other ? ir.b.CreateSelect(condition, one, other) : nullptr;
 }
 
 static Value* narrow_to_f16(Ir& ir, Value* value, Lanes lanes) {
