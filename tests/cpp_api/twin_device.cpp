@@ -378,5 +378,6 @@ TWIN_DEVICE void twin_fail_at(int call, int status) { control().fail_at(call, st
 TWIN_DEVICE void twin_set_version(int version) { control().set_version(version); }
 TWIN_DEVICE int twin_calls() { return control().calls(); }
 TWIN_DEVICE const char* twin_complaints() { return control().complaints(); }
+TWIN_DEVICE int twin_queued(int device, int64_t stream) { return control().queued(all().handles[static_cast<size_t>(device)][static_cast<size_t>(stream)]); }
 TWIN_DEVICE int64_t twin_live_blocks() { return TwinAllocator::live(); }
 }

@@ -195,16 +195,16 @@ def test_memory_comes_from_torch_and_goes_back():
 
 
 def test_torchs_current_stream_is_used():
-    fast = escapement.jit(lambda x: (x.softmax(-1) * 2).sum(0))
-    x = torch.randn(5, 7)
+    fast, x = escapement.jit(lambda x: (x * 2 + 1).relu()), torch.randn(5, 7)
     stream = control.twin_new_stream(0)
-    on_cpu = escapement.jit(lambda x: (x.softmax(-1) * 2).sum(0))
-    expected = on_cpu(x), on_cpu(x)
     fast(here(x))
     for s in [0, stream, 0, stream]:
         control.twin_use_stream(0, s)
         try:
-            assert_exact(fast(here(x)).cpu(), expected[1])
+            out = fast(here(x))
+            assert [control.twin_queued(0, each) for each in (0, stream)] == [s == 0, s == stream]
+            assert torch.equal(out.cpu(), (x * 2 + 1).relu())
+            assert control.twin_queued(0, s) == 0
         finally:
             control.twin_use_stream(0, 0)
 
