@@ -1,6 +1,6 @@
 """The device for tests (tests/cpp_api/twin_device.cpp) as Python sees it: `torch.device("twin")`, two of them, on the twin driver.
 
-It is registered once a process and cannot be taken back, so only processes that are for it load this file: test_device.py starts them.
+It is registered once a process and cannot be taken back, so only processes that are for it load this file: test_on_twin.py starts them.
 """
 
 import ctypes
