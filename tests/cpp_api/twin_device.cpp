@@ -1,5 +1,5 @@
 // A device of torch's for tests, in the slot PrivateUse1: memory and streams of the twin driver (simt/driver_twin.h), operators those of the CPU.
-// It stands for a CUDA device: two of them, streams of their own, an allocator that gives memory of a stream again to that stream at once. The host cannot
+// It stands for a CUDA device: two of them, streams of their own, an allocator that gives memory of a stream again to that stream at once, spoilt. The host cannot
 // touch the memory but here, and an operator waits for what is in the streams.
 //
 // Loaded with torch.ops.load_library; ESCAPEMENT_CUDA_DRIVER names the twin driver. What tests ask of it are the C functions at the end.
@@ -155,10 +155,19 @@ class TwinAllocator final : public c10::Allocator {
     all().devices[std::get<0>(place)]->within([&] { all().driver.call<&DriverTable::cuMemAlloc_v2>(&block->address, std::get<2>(place)); });
     return block;
   }
+  // From here on in its stream it holds nothing: what still reads it shows.
+  static void spoil(const Block& block) {
+    const auto [device, stream, bytes] = block.place;
+    const std::vector<char> nothing(bytes, static_cast<char>(0xdd));
+    all().devices[device]->attempt([&] {
+      all().driver.call<&DriverTable::cuMemcpyHtoDAsync_v2>(block.address, static_cast<const void*>(nothing.data()), nothing.size(), all().handles[device][stream]);
+    });
+  }
   static void release(void* context) {
     if (context == nullptr) return;
     auto* const block = static_cast<Block*>(context);
     --live();
+    spoil(*block);
     idle()[block->place].push_back(block);
   }
 };
@@ -378,5 +387,6 @@ TWIN_DEVICE void twin_fail_at(int call, int status) { control().fail_at(call, st
 TWIN_DEVICE void twin_set_version(int version) { control().set_version(version); }
 TWIN_DEVICE int twin_calls() { return control().calls(); }
 TWIN_DEVICE const char* twin_complaints() { return control().complaints(); }
+TWIN_DEVICE int twin_queued(int device, int64_t stream) { return control().queued(all().handles[static_cast<size_t>(device)][static_cast<size_t>(stream)]); }
 TWIN_DEVICE int64_t twin_live_blocks() { return TwinAllocator::live(); }
 }

@@ -271,6 +271,11 @@ int calls() { return world().calls; }
 const char* complaints() { return world().complaints.c_str(); }
 void set_version(int version) { world().version = version; }
 
+int queued(const void* stream) {
+  const TwinStream& found = stream ? *static_cast<const TwinStream*>(stream) : world().nobody;
+  return static_cast<int>(found.work.size());
+}
+
 void let_host_in(int on) {
   if (on) DeviceRange::instance().open();
   else DeviceRange::instance().close();
@@ -292,7 +297,7 @@ using namespace escapement::testing;   // the API's functions are C's
 extern "C" {
 
 __attribute__((visibility("default"))) const TwinControl* escapement_twin_control() {
-  static constexpr TwinControl kControl{reset, offer, fail_at, calls, complaints, live, set_version, let_host_in};
+  static constexpr TwinControl kControl{reset, offer, fail_at, calls, complaints, live, set_version, queued, let_host_in};
   return &kControl;
 }
 

@@ -28,6 +28,7 @@ struct TwinControl {
   const char* (*complaints)();                  // "": none
   int (*live)();                                // contexts, modules, streams and memory that nobody gave back
   void (*set_version)(int version);
+  int (*queued)(const void* stream);            // pieces of work that wait in a stream; null: in the one without a handle
   void (*let_host_in)(int on);                  // to the devices' memory, which is closed to it otherwise; calls may be nested
 };
 

@@ -161,24 +161,29 @@ void Executable::read_born(Context& context, Host& host, uint32_t level) const {
 
 void Host::launch(uint32_t, PreparedLaunch&, std::span<void* const>) { throw InternalError("this host launches nothing on a device"); }
 
-Launch& Executable::prepared(Context& context, uint32_t index) const {
+// Out of the way of launches on this processor, which take some ten nanoseconds.
+[[gnu::noinline, gnu::cold]] int64_t Executable::launch_on_device(Context& context, Host& host, uint32_t step, uint32_t index) const {
   const LaunchRecipe& recipe = recipes_[index];
   Launch& launch = context.launches[index];
   if (const uint64_t epoch = context.epochs[recipe.level]; launch.epoch != epoch) {
     launch.epoch = 0;  // an exception while preparing leaves it unprepared
-    if (device_) prepare_on_device(recipe, context.table, *device_, launch);
-    else prepare(recipe, context.table, context.threads, launch);
+    prepare_on_device(recipe, context.table, *device_, launch);
     launch.epoch = epoch;
   }
-  return launch;
-}
-
-int64_t Executable::launch(Context& context, Host& host, uint32_t step, uint32_t index) const {
-  Launch& launch = prepared(context, index);
-  if (!device_) [[likely]] return escapement::run(recipes_[index], launch, context.bases, parallel_);
-  point(recipes_[index], context.bases, launch);
+  point(recipe, context.bases, launch);
   host.launch(step, *launch.on_device, launch.data);
   return 0;
+}
+
+int64_t Executable::launch(Context& context, uint32_t index) const {
+  const LaunchRecipe& recipe = recipes_[index];
+  Launch& launch = context.launches[index];
+  if (const uint64_t epoch = context.epochs[recipe.level]; launch.epoch != epoch) {
+    launch.epoch = 0;  // an exception while preparing leaves it unprepared
+    prepare(recipe, context.table, context.threads, launch);
+    launch.epoch = epoch;
+  }
+  return escapement::run(recipe, launch, context.bases, parallel_);
 }
 
 // A size that leaves 64 bits, before anything has happened, is a call that this program does not fit: the next one may.
@@ -230,7 +235,7 @@ RunResult Executable::run(Context& context, Host& host) const {
     switch (code.kind) {
       case StepCode::Kind::kernel:
         count(Stat::launches);
-        if (launch(context, host, step, code.index) != 0) return {RunStatus::gather_failed, step};
+        if ((device_ ? launch_on_device(context, host, step, code.index) : launch(context, code.index)) != 0) return {RunStatus::gather_failed, step};
         break;
       case StepCode::Kind::call:
         count(Stat::library_calls);

@@ -128,8 +128,8 @@ class Executable {
   void place_temporaries(Context& context) const;
   void allocate(Context& context, Host& host, const StepCode& step) const;
   void read_born(Context& context, Host& host, uint32_t level) const;
-  Launch& prepared(Context& context, uint32_t recipe) const;
-  int64_t launch(Context& context, Host& host, uint32_t step, uint32_t recipe) const;
+  int64_t launch(Context& context, uint32_t recipe) const;
+  int64_t launch_on_device(Context& context, Host& host, uint32_t step, uint32_t recipe) const;
 
   ParallelHost parallel_;
   int threads_;

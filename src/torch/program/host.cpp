@@ -30,10 +30,14 @@ int64_t reach(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
   return last;
 }
 
+[[gnu::noinline, gnu::cold]] at::Tensor new_tensor_there(c10::IntArrayRef sizes, c10::IntArrayRef strides, caffe2::TypeMeta dtype, c10::Device device) {
+  return at::empty_strided(sizes, strides, at::TensorOptions(device).dtype(dtype));
+}
+
 }  // namespace
 
 at::Tensor new_tensor(c10::IntArrayRef sizes, c10::IntArrayRef strides, caffe2::TypeMeta dtype, c10::Device device) {
-  if (!device.is_cpu()) return at::empty_strided(sizes, strides, at::TensorOptions(device).dtype(dtype));
+  if (!device.is_cpu()) [[unlikely]] return new_tensor_there(sizes, strides, dtype, device);
   const size_t bytes = static_cast<size_t>(reach(sizes, strides)) * dtype.itemsize();
   c10::Allocator* allocator = output_allocator(bytes);
   auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, allocator->allocate(bytes),

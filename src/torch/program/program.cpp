@@ -97,6 +97,7 @@ class Program::Impl::Call final : public Host {
 
   Outcome run(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs, std::span<const at::Tensor> offers, bool acted);
   Outcome run_profiled(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs, std::span<const at::Tensor> offers, bool acted);
+  Outcome run_on_device(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs, std::span<const at::Tensor> offers, bool acted);
   Outcome run_plainly(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs, std::span<const at::Tensor> offers, bool acted);
   void end() { tensors_.end(); }
 
@@ -337,6 +338,14 @@ void Program::Impl::Call::deliver(std::vector<c10::IValue>& outputs) {
 
 Program::Outcome Program::Impl::Call::run(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs,
                                           std::span<const at::Tensor> offers, bool acted) {
+  if (device_) [[unlikely]] return run_on_device(arguments, outputs, offers, acted);
+  return profiles_calls() ? run_profiled(arguments, outputs, offers, acted) : run_plainly(arguments, outputs, offers, acted);
+}
+
+[[gnu::noinline, gnu::cold]] Program::Outcome Program::Impl::Call::run_on_device(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs,
+                                                                                 std::span<const at::Tensor> offers, bool acted) {
+  const c10::DeviceGuard there(program_.entry.device());
+  device_->begin();
   return profiles_calls() ? run_profiled(arguments, outputs, offers, acted) : run_plainly(arguments, outputs, offers, acted);
 }
 
@@ -350,11 +359,6 @@ Program::Outcome Program::Impl::Call::run(std::span<const Argument> arguments, s
 Program::Outcome Program::Impl::Call::run_plainly(std::span<const Argument> arguments, std::vector<c10::IValue>& outputs,
                                                   std::span<const at::Tensor> offers, bool acted) {
   acted_ = acted;
-  std::optional<c10::DeviceGuard> there;
-  if (device_) [[unlikely]] {
-    there.emplace(program_.entry.device());
-    device_->begin();
-  }
   std::optional<c10::InferenceMode> mode;
   if (program_.inference) [[unlikely]] mode.emplace(*program_.inference);
   bind(arguments);

@@ -1,4 +1,4 @@
-"""Files called on_twin_*.py are for processes of their own, which test_device.py starts with these settings."""
+"""Files called on_twin_*.py are for processes of their own, which test_on_twin.py starts with these settings."""
 
 import pytest
 

@@ -127,6 +127,13 @@ def test_a_profiled_call():
     assert torch.equal(out.cpu(), expected.cpu()) and any(event.key == "aten::mm" for event in profile.key_averages())
 
 
+def test_an_address_that_the_program_asks_for():
+    fast = escapement.jit(lambda x: x + (torch.zeros(4, device=x.device).data_ptr() != 0))
+    for _ in range(3):
+        x = torch.randn(4)
+        assert torch.equal(fast(here(x)).cpu(), x + 1)
+
+
 def test_inference_mode():
     fast = escapement.jit(lambda x: x * 2 + 1)
     with torch.inference_mode():

@@ -195,16 +195,23 @@ def test_memory_comes_from_torch_and_goes_back():
 
 
 def test_torchs_current_stream_is_used():
-    fast = escapement.jit(lambda x: (x.softmax(-1) * 2).sum(0))
-    x = torch.randn(5, 7)
-    stream = control.twin_new_stream(0)
-    on_cpu = escapement.jit(lambda x: (x.softmax(-1) * 2).sum(0))
-    expected = on_cpu(x), on_cpu(x)
+    fast, x = escapement.jit(lambda x: (x * 2 + 1).relu()), torch.randn(5, 7)
+    stream, kept = control.twin_new_stream(0), []
     fast(here(x))
+
+    def queued():
+        return [control.twin_queued(0, each) for each in (0, stream)]
+
     for s in [0, stream, 0, stream]:
         control.twin_use_stream(0, s)
         try:
-            assert_exact(fast(here(x)).cpu(), expected[1])
+            kept.append(here(x))   # what is let go of is work for a stream, too
+            before = queued()
+            kept.append(fast(kept[-1]))
+            assert [n > b for n, b in zip(queued(), before)] == [s == 0, s == stream]
+            out = kept[-1]
+            assert torch.equal(out.cpu(), (x * 2 + 1).relu())
+            assert control.twin_queued(0, s) == 0
         finally:
             control.twin_use_stream(0, 0)
 

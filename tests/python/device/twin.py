@@ -1,6 +1,6 @@
 """The device for tests (tests/cpp_api/twin_device.cpp) as Python sees it: `torch.device("twin")`, two of them, on the twin driver.
 
-It is registered once a process and cannot be taken back, so only processes that are for it load this file: test_device.py starts them.
+It is registered once a process and cannot be taken back, so only processes that are for it load this file: test_on_twin.py starts them.
 """
 
 import ctypes
@@ -20,6 +20,7 @@ torch.ops.load_library(str(LIBRARY))
 control = ctypes.CDLL(str(LIBRARY))
 control.twin_new_stream.restype = control.twin_live_blocks.restype = ctypes.c_int64
 control.twin_use_stream.argtypes = (ctypes.c_int, ctypes.c_int64)
+control.twin_queued.argtypes = (ctypes.c_int, ctypes.c_int64)
 control.twin_complaints.restype = ctypes.c_char_p
 torch._register_device_module("twin", types.SimpleNamespace(is_available=lambda: True, device_count=lambda: 2, current_device=lambda: 0))
 
