@@ -35,7 +35,7 @@ INSTANTIATE_TEST_SUITE_P(Slices, FuzzIr, ::testing::Values(Slice{"traces", check
 // What the fuzzer found, as the smallest text that showed it: fuzz/ir/found.
 TEST(FuzzIrFound, StaysMended) {
   for (const char* name : {"arange_down_from_zero", "common_value_with_a_view", "born_size_of_dead_code", "gather_of_a_vector_at_one_position",
-                           "epilogue_and_a_view", "squeeze_of_no_axes"}) {
+                           "epilogue_and_a_view", "squeeze_of_no_axes", "write_that_nobody_reads"}) {
     std::ifstream file(std::string(ESCAPEMENT_TESTS) + "/fuzz/ir/found/" + name + ".txt");
     ASSERT_TRUE(file) << name;
     std::stringstream text;

@@ -11,6 +11,7 @@ import functools
 import math
 import operator
 
+import torch
 from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
 
 from .dynamo import aot_autograd
@@ -26,6 +27,7 @@ def compile_training(gm, inputs, make_region):
     keep_whole(gm)
 
     def lower(kind, graph, fakes):
+        keep_what_is_saved()
         divide_as_formulas_do(graph)
         return make_boxed_func(make_region(graph, kind))
 
@@ -33,6 +35,13 @@ def compile_training(gm, inputs, make_region):
                         inference_compiler=functools.partial(lower, "inference"), decompositions={},
                         partition_fn=min_cut_rematerialization_partition,
                         keep_inference_input_mutations=True)(gm, inputs)
+
+
+def keep_what_is_saved():
+    """AOTAutograd lets a backward write over what the forward saved for it, and so refuses `retain_graph=True`. No region of ours writes there."""
+    context = torch._guards.TracingContext.try_get()
+    if context is not None and context.fw_metadata is not None:
+        context.fw_metadata.bw_donated_idxs = []
 
 
 def divide_as_formulas_do(gm):
