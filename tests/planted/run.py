@@ -21,7 +21,7 @@ from bugs import BUGS   # noqa: E402
 TREE = pathlib.Path(__file__).resolve().parents[2]
 NATIVE = ("trace", "plan", "run", "code")
 # What notices a bug of C++ without torch, the quick ones first. A bug of an area is asked of its own tests before the others.
-UNIT = {"trace": "CommonValues*:DeadCode*:Epilogues*:SideTraces*:Dims*:DimRules*:Reduce*:Scalar*:Evaluator*:Expand*:Specialize*:Trace*:Text*", "plan": "Plan*:Fusion*:Loops*", "run": "Run*:GuardProgram*"}
+UNIT = {"trace": "FuzzIrFound*:CommonValues*:DeadCode*:Epilogues*:SideTraces*:Dims*:DimRules*:Reduce*:Scalar*:Evaluator*:Expand*:Specialize*:Trace*:Text*", "plan": "FuzzIrFound*:Plan*:Fusion*:Loops*", "run": "Run*:GuardProgram*"}
 
 
 def copy_tree(scratch):
