@@ -66,9 +66,6 @@ def asked(question):
     return [(name, subject, orders[(start + place) % len(orders)]) for place, (name, subject) in enumerate(questions.SUBJECTS.items())]
 
 
-# Right answers, but a library call's result on an empty operand has another stride when the program runs than it had while recording:
-
-
 def of_rows(test):
     return pytest.mark.parametrize("question", questions.TENSOR + questions.SHAPE + questions.NUMBERS, ids=lambda question: question.name)(test)
 
