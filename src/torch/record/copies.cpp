@@ -87,7 +87,6 @@ Dim reshape_strays(DimTable& dims, const TensorType& type, Dim copies) {
   return dims.min(dims.min(strided, some_elements(dims, type)), dims.sub(dims.constant(1), copies));
 }
 
-
 std::vector<int64_t> strides_of_nothing(DimTable& dims, const TensorType& type, std::span<const int64_t> sizes, std::vector<int64_t> strides) {
   for (size_t axis = 0; axis < strides.size(); ++axis)
     if (dims.as_constant(type.strides[axis]) != std::optional<int64_t>(0)) strides[axis] = std::max<int64_t>(strides[axis], 1);

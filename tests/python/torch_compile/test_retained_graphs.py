@@ -5,7 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-import escapement  # noqa: F401
+import escapement
 
 pytestmark = pytest.mark.usefixtures("fresh")
 
@@ -25,12 +25,14 @@ def drawn(rows):
 
 def test_a_backward_may_run_again():
     fast = compiled(saves_much)
-    for rows in (3, 5, 1, 7):
+    for rows in (3, 5, 1, 7, 0, 11):
         inputs = drawn(rows)
         results = fast(*inputs), saves_much(*inputs)
         for turn in range(3):
             ours, eager = (torch.autograd.grad(y.square().sum(), inputs, retain_graph=True) for y in results)
             torch.testing.assert_close(ours, eager)
+    stats = escapement.stats()
+    assert stats["dynamo"]["compiles"] == 1 and stats["dynamo"]["specialised_dims"] == 0 and stats["launches"] > 0, stats
 
 
 def test_several_losses():
