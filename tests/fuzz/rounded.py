@@ -9,6 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 # Operators whose results may be other ones within a few roundings: each sum in another order, each function of another library.
 ROUNDS = re.compile(r"exp|log|sin|cos|tan|sigmoid|softmax|softplus|norm|sum|mean|prod|var|std|cum|mm|mv|dot|matmul|conv|erf|gelu|silu|elu|celu|mish|pow|sqrt|logit|cdist"
                     r"|attention|lerp|addc|loss|linear|upsample|pool|grid|trapez|entropy|gamma|hypot|angle|cov|corr|polar|sinc|i0|normal")
+SCALED = re.compile(r"add|sub|rsub")   # with `alpha`: ATen rounds the product in the last elements of a row, elsewhere only the sum
 MOST = 4    # roundings of an operator's result
 WIDE = 32   # of an argument
 
@@ -39,6 +40,11 @@ def made_or_written(operator, result):
             yield from value if isinstance(value, (tuple, list)) else (value,)
 
 
+def may_round(operator, arguments):
+    name = operator._schema.name.removeprefix("aten::")
+    return ROUNDS.search(name) or SCALED.match(name) and arguments.get("alpha", 1) != 1
+
+
 class Rounded(TorchDispatchMode):
     def __init__(self, seed):
         super().__init__()
@@ -46,7 +52,7 @@ class Rounded(TorchDispatchMode):
 
     def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
         result = operator(*args, **(kwargs or {}))
-        if ROUNDS.search(operator._schema.name.removeprefix("aten::")):
+        if may_round(operator, kwargs or {}):
             with torch.no_grad():
                 for value in filter(is_movable, made_or_written(operator, result)):
                     moved(value, MOST, self.generator)

@@ -138,7 +138,7 @@ std::vector<ValueId> ExitNotes::held(const Trace& trace) {
 
 void ExitNotes::before_guard(Tape& tape, InstrId bound, const std::string& because, Location location) {
   const Trace& trace = tape.trace();
-  if (!possible_ || inside_ > 0 || tape.lent.any() || !has_acted(trace)) return;
+  if (!possible_ || inside_ > 0 || tape.lent.any() || !(everywhere_ || has_acted(trace))) return;
   if (!exits_.empty() && bound.index < exits_.back().at.instrs) return;   // tested where the side trace begins
   if (exits_.size() == kMost) return give_up();
   Exit exit;

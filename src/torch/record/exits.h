@@ -60,6 +60,8 @@ class ExitNotes {
  public:
   static constexpr size_t kMost = 16;   // exits of a recording: what goes on longer is a loop over values
 
+  explicit ExitNotes(bool everywhere) : everywhere_(everywhere) {}
+
   // --- what the program holds; from any thread
   void hold(const Wrapper* wrapper);
   void drop(const Wrapper* wrapper);
@@ -98,6 +100,7 @@ class ExitNotes {
 
   std::vector<ScriptStep> script_;
   std::vector<Exit> exits_;
+  const bool everywhere_;             // at checks before any effect, too
   bool possible_ = true, acted_ = false;
   size_t scanned_ = 0;                // instructions asked whether they act outside
   int inside_ = 0;

@@ -115,11 +115,12 @@ void Recorder::opaque_input(std::string name) {
 
 void Recorder::set_location_hook(std::function<int()> hook) { state_->tape->location_hook = std::move(hook); }
 
-void Recorder::enter(std::span<const at::Generator> known) {
+void Recorder::enter(std::span<const at::Generator> known, bool exits_everywhere) {
   if (state_->entered) return;
   state_->tape->recording.ground = Ground::now();
   state_->tape->world = std::make_shared<WorldWatch>(known);
-  state_->tape->exits = std::make_unique<ExitNotes>();
+  state_->tape->exits = std::make_unique<ExitNotes>(exits_everywhere);
+  state_->tape->recording.exits_everywhere = exits_everywhere;
   state_->tape->thread = std::this_thread::get_id();
   state_->outer = current_tape_ptr();
   state_->included_before = c10::impl::tls_is_dispatch_key_included(kRecorderKey);

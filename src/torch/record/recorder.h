@@ -42,6 +42,7 @@ struct Recording {
   std::vector<at::Generator> unknown_generators;  // refused because of these; a recording that knows them may do better
   std::vector<ArgumentKind> kinds;          // of arguments that the program asked about; it is for such arguments only
   std::vector<Exit> exits;                  // in order
+  bool exits_everywhere = false;            // at checks before any effect, too
   std::shared_ptr<const std::vector<ScriptStep>> script;   // null where there are no exits
   std::vector<std::string> specialised;     // "s0 == 128: exact value read at model.py:7": one line per pinned value
 };
@@ -68,7 +69,8 @@ class Recorder {
   // --- the run
   void set_location_hook(std::function<int()> hook);                       // number of the user's line, per op; -1 = unknown
   // From here on this thread's ATen calls are recorded. `known`: generators that the program may draw from besides torch's own.
-  void enter(std::span<const at::Generator> known = {});
+  // `exits_everywhere`: each check of a value is an exit, also where the call could still begin anew.
+  void enter(std::span<const at::Generator> known = {}, bool exits_everywhere = false);
   void go_forward(Departure departure);                                    // before `enter`: a program that has begun already
   void leave();
 

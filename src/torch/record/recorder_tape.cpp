@@ -9,6 +9,7 @@
 #include "torch/record/device.h"
 #include "torch/record/program_metadata.h"
 #include "torch/record/symnode.h"
+#include "torch/record/unharmed.h"
 #include "torch/record/wrapper.h"
 
 namespace escapement {
@@ -357,7 +358,8 @@ void Tape::pin(Dim dim, int64_t value, const std::string& because) {
   dim = settled(dim);
   if (dims().as_constant(dim)) return;
   recording.specialised.push_back(dims().to_string(dim) + " == " + std::to_string(value) + ": " + because);
-  guard_relation(Guard::Kind::equal, dim, dims().constant(value), true, because);
+  // The host has its answer, whether the relation can be written down or not.
+  unharmed(*this, [&] { guard_relation(Guard::Kind::equal, dim, dims().constant(value), true, because); });
 }
 
 Dim Tape::item(ValueId value, int64_t hint) {

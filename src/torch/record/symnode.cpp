@@ -5,6 +5,7 @@
 
 #include "support/error.h"
 #include "support/floor_division.h"
+#include "torch/record/unharmed.h"
 
 namespace escapement {
 
@@ -89,7 +90,8 @@ const Node& peer(const c10::SymNode& other) { return any_peer(other).number(); }
 // Who divides owes the guard. Python's error is raised by its own operator (arithmetic.py).
 void need_divisor(Tape& tape, const Node& divisor) {
   TORCH_CHECK(divisor.int_hint() != 0, "ZeroDivisionError: integer division or modulo by zero");
-  if (tape.live()) tape.guard_relation(Guard::Kind::equal, divisor.dim(), tape.dims().constant(0), false, "a divisor that is not zero");
+  if (!tape.live()) return;
+  unharmed(tape, [&] { tape.guard_relation(Guard::Kind::equal, divisor.dim(), tape.dims().constant(0), false, "a divisor that is not zero"); });
 }
 
 int64_t checked(bool overflow, int64_t value) {

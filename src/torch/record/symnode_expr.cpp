@@ -8,6 +8,7 @@
 
 #include "support/error.h"
 #include "torch/record/float_power.h"
+#include "torch/record/unharmed.h"
 
 namespace escapement {
 
@@ -245,10 +246,7 @@ void decide_floats(Tape& tape, const BoolExpr& e, const std::string& because) {
   tape.guard_relation(Guard::Kind::equal, tape.item(answer, e.hint), tape.dims().constant(e.hint), true, because);
 }
 
-}  // namespace
-
-bool decide(Tape& tape, const BoolExpr& e, const std::string& because) {
-  if (!tape.live()) return e.hint;
+void guard_outcome(Tape& tape, const BoolExpr& e, const std::string& because) {
   switch (e.kind) {
     case BKind::constant: break;
     case BKind::relation: tape.guard_relation(e.relation, e.left, e.right, e.hint, because); break;
@@ -280,6 +278,13 @@ bool decide(Tape& tape, const BoolExpr& e, const std::string& because) {
       }
       break;
   }
+}
+
+}  // namespace
+
+// The host goes on with the outcome, whether it can be written down or not.
+bool decide(Tape& tape, const BoolExpr& e, const std::string& because) {
+  if (tape.live()) unharmed(tape, [&] { guard_outcome(tape, e, because); });
   return e.hint;
 }
 

@@ -18,6 +18,8 @@ void unharmed(Tape& tape, Function function) {
     function();
   } catch (const InternalError& error) {
     tape.refuse(error.reason, error.what());
+  } catch (const UserError& error) {   // what it takes cannot be written down: a relation of sizes beyond 64 bits, say
+    tape.refuse(Reason::recorder_refused, error.what());
   } catch (const std::runtime_error& error) {
     tape.refuse(Reason::internal_error, error.what());
   } catch (const std::logic_error& error) {

@@ -26,6 +26,8 @@
 namespace escapement {
 
 constexpr size_t kGenerators = 8;   // that a region watches besides torch's own
+constexpr int kMostFruitless = 4;   // times that so many runs were wasted while hardly a call was answered
+constexpr int kMostWasted = 64;     // runs up to a check that fails, before what they have in common is kept
 
 namespace {
 
@@ -161,6 +163,7 @@ class SymbolBinder {
 Region::Region(std::string name, Forward forward, std::vector<InputSpec> inputs, Options options)
     : name_(std::move(name)), forward_(std::move(forward)), inputs_(std::move(inputs)), options_(std::move(options)),
       build_(std::make_shared<Build>()) {
+  exits_everywhere_ = options_.force_exits > 0;
   all_versions_.push_back(std::make_unique<const Versions>());
   versions_ = all_versions_.back().get();
   install_recorder();
@@ -286,20 +289,56 @@ void Region::refuse(const Values& arguments) const {
 Region::Found Region::run_version(std::span<const Argument> arguments, Values& outputs, std::span<const at::Tensor> offers, Departed& departed) {
   const Versions* const versions = versions_.load(std::memory_order_acquire);
   const Ground ground = Ground::now();
+  int wasted = 0;
   for (const auto& version : *versions) {
     if (version->ground != ground || !version->program.fits(arguments) || !pinned_hold(version->pinned, arguments)) continue;
     if (!kinds_hold(version->kinds, arguments)) continue;
+    if (version->retired.load(std::memory_order_relaxed)) [[unlikely]] continue;
     if (wants_tape(version->program.captured())) return Found::gradient;
     if (version->exit) {
-      if (version->retired.load(std::memory_order_relaxed)) continue;
       if (at::GradMode::is_enabled() && wants_tape_behind(*version->exit)) return Found::gradient;
     }
     const Found found = run_program(*version, arguments, outputs, offers, departed);
-    if (found == Found::none) continue;   // a check inside failed
+    if (found == Found::none) {   // a check inside failed
+      ++wasted;
+      continue;
+    }
+    if (wasted > 0) [[unlikely]] note_wasted(wasted);
     if (found == Found::version && version->hits.fetch_add(1, std::memory_order_relaxed) + 1 == kHotHits) compile_guards(*versions, *version);
     return found;
   }
+  if (wasted > 0) note_wasted(wasted);
   return Found::none;
+}
+
+// Versions that differ by what their values were do the same up to the check that tells them apart, one after the other. Where that comes again
+// and again they are recorded anew with exits there, so that what they have in common is one trace. If that does not end it (they go too many
+// ways), or hardly any call finds its values again, no version is tried any more.
+void Region::note_wasted(int runs) {
+  if (wasted_.fetch_add(runs, std::memory_order_relaxed) + runs < kMostWasted) return;
+  if (keep_traces_ || on_miss_.load(std::memory_order_relaxed) != OnMiss::record) return;   // packages hold no exits, and nothing is to be recorded
+  const std::lock_guard lock(mutex_);
+  if (wasted_.exchange(0) < kMostWasted) return;   // another thread was here
+  const int64_t answered = hits(), lately = answered - std::exchange(hits_before_, answered);
+  if (lately > 2 * kMostWasted) return;   // most calls meet the right version first
+  const bool fruitless = lately < kMostWasted / 16;
+  if (fruitless && ++fruitless_ < kMostFruitless) return;   // the first calls record, and values may come again
+  const int retired = retire_checked();
+  if (fruitless) return;
+  if (exits_everywhere_.exchange(true)) goes_many_ways_ = true;
+  given_back_ += retired;
+  for (auto& [form, spent] : spent_) spent = 0;
+}
+
+// Under the lock.
+int Region::retire_checked() {
+  int retired = 0;
+  for (const auto& version : *versions_.load(std::memory_order_relaxed)) {
+    const auto& steps = version->program.compiled()->plan.steps;
+    const bool checks = std::any_of(steps.begin(), steps.end(), [](const Step& step) { return std::holds_alternative<CheckStep>(step); });
+    if (!version->exit && checks && !version->retired.exchange(true)) ++retired;
+  }
+  return retired;
 }
 
 Region::Found Region::run_program(const Version& version, std::span<const Argument> arguments, Values& outputs, std::span<const at::Tensor> offers,
@@ -372,8 +411,9 @@ std::shared_ptr<Region::Turn> Region::take_turn(const Values& arguments, const V
   refused = Reason::not_ready;
   if (versions_.load(std::memory_order_relaxed) != seen) return nullptr;  // one was made meanwhile, and may well fit
   if (busy_ && busy_in_ != forks()) busy_ = false;  // a fork left that thread behind
-  refused = busy_ ? Reason::not_ready : Reason::too_many_recordings;
-  if (busy_ || recordings_ >= options_.max_recordings) return nullptr;
+  refused = busy_ ? Reason::not_ready : goes_many_ways_ ? Reason::too_many_exits : Reason::too_many_recordings;
+  if (goes_many_ways_) return nullptr;
+  if (busy_ || recordings_ - given_back_ >= options_.max_recordings) return nullptr;
   if (!refused_.empty()) {
     const auto known = refused_.find(form_of(arguments));
     if (known != refused_.end() && !known->second.again) {
@@ -434,7 +474,7 @@ Region::Answer Region::record(const Values& arguments, Values& outputs, std::sha
     return run_eagerly(arguments, outputs, Reason::internal_error);
   }
   const std::string form = form_of(arguments);   // the program may leave other modes than it found
-  Recording recording = run_recorded(*recorder, std::move(given), outputs);
+  Recording recording = run_recorded(*recorder, std::move(given), outputs, exits_everywhere_.load(std::memory_order_relaxed));
   const double milliseconds = milliseconds_since(start);
   turn->recorded = true;
   try {
@@ -531,10 +571,10 @@ bool Region::is_kept(const Recorder& recorder) const {
   return is_held();
 }
 
-Recording Region::run_recorded(Recorder& recorder, Values wrapped, Values& outputs) {
+Recording Region::run_recorded(Recorder& recorder, Values wrapped, Values& outputs, bool exits_everywhere) {
   if (location_) recorder.set_location_hook(location_);
   recorder.tape()->choices.decide_at(decided());
-  recorder.enter(known_generators());
+  recorder.enter(known_generators(), exits_everywhere);
   forward_(wrapped, outputs);  // an exception of the program's own passes through; ~Recorder restores the thread
   recorder.leave();
   hand_over_requests(*recorder.tape(), wrapped);
@@ -697,11 +737,9 @@ std::string Region::info() const {
     json.open_object();
     json.field("hits", version->hits.load()).field("ops", static_cast<int64_t>(version->ops));
     json.field("record_ms", version->record_milliseconds);
+    json.field("retired", version->retired.load());
     write_program(json, version->program);
-    if (version->exit) {
-      json.field("retired", version->retired.load()).key("exit");
-      write_exits(json, *version->exit);
-    }
+    if (version->exit) json.key("exit"), write_exits(json, *version->exit);
     json.close();
   }
   json.close().key("misses").open_array();

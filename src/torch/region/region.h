@@ -156,6 +156,8 @@ class ESCAPEMENT_API Region : public Body {
   // `departed`: where the call is, if it is `departed`.
   Found run_version(std::span<const Argument> arguments, Values& outputs, std::span<const at::Tensor> offers, Departed& departed);
   Found run_program(const Version& version, std::span<const Argument> arguments, Values& outputs, std::span<const at::Tensor> offers, Departed& departed);
+  void note_wasted(int runs);
+  int retire_checked();
   Answer run_refused(const Values& arguments, Values& outputs);
   Answer missed(const Values& arguments, Values& outputs, const Versions* seen);
   [[noreturn]] void refuse(const Values& arguments) const;
@@ -166,6 +168,7 @@ class ESCAPEMENT_API Region : public Body {
   std::shared_ptr<const Version> make_tree(Recording recording, Pinned pinned, double record_milliseconds);
   std::unique_ptr<ExitNode> make_exit(const Recording& recording, size_t number, std::span<const at::Tensor> captured) const;
   std::shared_ptr<const SideTrace> make_side(const Recording& recording, const ExitNode& from) const;
+  static void refuse_other_mode(const Recording& recording, const ExitNode& from, bool ends);
   static bool wants_tape_behind(const ExitNode& node);
   void refuse_late(const LaunchPlan& plan) const;
   static const SideTrace* run_side(const ExitNode& exit, std::span<const Argument> arguments, const Values& live, Values& outputs);
@@ -189,7 +192,7 @@ class ESCAPEMENT_API Region : public Body {
   std::set<size_t> decided() const;
   void note_generator(const at::Generator& generator);  // under the lock
   Values wrapped(Recorder& recorder, const Values& arguments) const;
-  Recording run_recorded(Recorder& recorder, Values wrapped, Values& outputs);
+  Recording run_recorded(Recorder& recorder, Values wrapped, Values& outputs, bool exits_everywhere);
   bool is_kept(const Recorder& recorder) const;
   void keep(Recording recording, const std::string& form, const Values& arguments, std::shared_ptr<Turn> turn, double milliseconds);
   void start_build(Recording recording, const std::string& form, Pinned pinned, double milliseconds, std::shared_ptr<Turn> turn);
@@ -222,6 +225,11 @@ class ESCAPEMENT_API Region : public Body {
   bool keep_traces_ = false, host_may_ask_ = false;
   std::atomic<OnMiss> on_miss_{OnMiss::record};
 
+  std::atomic<int> wasted_{0};                        // runs of versions that ended at a failed check
+  std::atomic<bool> exits_everywhere_{false};         // of recordings to come: too many were
+  int64_t hits_before_ = 0;                           // when they were last counted
+  int fruitless_ = 0;                                 // times that hardly any call found its values again
+  bool goes_many_ways_ = false;                       // exits everywhere did not end it
   mutable std::atomic<int64_t> exits_met_{0};         // counted where Options::force_exits asks for it
   mutable std::mutex mutex_;
   std::atomic<const Versions*> versions_;             // the last of:
@@ -234,7 +242,7 @@ class ESCAPEMENT_API Region : public Body {
   std::unique_ptr<ReplayRegion> replay_;              // from the first call beyond the limits
   std::vector<std::string> misses_;
   std::optional<BodyEffects> effects_;                // of all recordings
-  int recordings_ = 0;
+  int recordings_ = 0, given_back_ = 0;               // of versions that were retired for exits everywhere
   bool busy_ = false;                                 // somebody records, or code is being made in the background
   int busy_in_ = 0;                                   // the process, by its forks()
   bool warned_ = false;

@@ -64,7 +64,8 @@ int64_t read(const Source& source, std::span<const Argument> arguments) {
 }  // namespace
 
 Region::ExitNode::ExitNode(const Recording& recording, size_t at, std::span<const at::Tensor> tensors)
-    : exit(recording.exits[at]), script(recording.script), number(at), captured(tensors.begin(), tensors.end()) {
+    : exit(recording.exits[at]), script(recording.script), inference(recording.inference), everywhere(recording.exits_everywhere),
+      number(at), captured(tensors.begin(), tensors.end()) {
   all_.push_back(std::make_unique<const Sides>());
   current_ = all_.back().get();
 }
@@ -87,10 +88,24 @@ void Region::refuse_late(const LaunchPlan& plan) const {
     throw InternalError("an operator may refuse behind what the caller can see, and the program catches errors or binds variables anew", Reason::data_dependent_guard);
 }
 
+// What is handed on was made in the mode of the results that the way taken before has. Where this way has them in the other mode, it may hand back
+// nothing of that.
+void Region::refuse_other_mode(const Recording& recording, const ExitNode& from, bool ends) {
+  if (recording.inference == from.inference) return;
+  const Trace& trace = recording.trace;
+  const std::vector<ValueId>& live = from.exit.at.live;
+  const auto was_made = [&](const Output& output) {
+    return output.value && std::find(live.begin(), live.end(), trace.type(output.value).root) != live.end();
+  };
+  if (ends && std::none_of(trace.outputs.begin(), trace.outputs.end(), was_made)) return;
+  throw InternalError("one way behind an exit makes its results in inference mode, another does not", Reason::state_changed);
+}
+
 std::shared_ptr<const Region::SideTrace> Region::make_side(const Recording& recording, const ExitNode& from) const {
   const size_t next = from.number + 1;
   const bool ends = next == recording.exits.size();
   const Trace& whole = ends ? recording.trace : *recording.exits[next].before;
+  refuse_other_mode(recording, from, ends);
   std::shared_ptr<const Compiled> compiled = compile(side_trace(whole, from.exit.at), options_, nullptr, target_of(recording));
   refuse_late(compiled->plan);
   auto captured = captured_before(recording, whole);
@@ -206,7 +221,7 @@ Region::Answer Region::go_on_from(Departed departed, const Values& arguments, Va
   Recorder recorder(name_, departed.version->program.device());
   recorder.go_forward(std::move(from));
   Values given = wrapped(recorder, arguments);
-  Recording recording = run_recorded(recorder, std::move(given), outputs);
+  Recording recording = run_recorded(recorder, std::move(given), outputs, departed.exit->everywhere);
   const auto wants = [](const at::Tensor& tensor) { return tensor.requires_grad(); };
   if (at::GradMode::is_enabled() && std::any_of(recording.captured.begin(), recording.captured.end(), wants)) recording.refused = Reason::gradient;
   if (turn) start_hang(std::move(recording), departed, form, std::move(turn));
@@ -269,7 +284,7 @@ void Region::hang(const Recording& recording, const Departed& departed, const st
   std::string detail;
   try {
     if (recording.refused) throw InternalError(recording.refused_detail, *recording.refused);
-    if (!same_until(node.exit, recording, node.number)) throw InternalError("the program went another way before the exit than it had gone", Reason::data_dependent_guard);
+    if (!same_until(node.exit, recording, node.number)) throw InternalError("a number that was read stands in what comes before the exit", Reason::too_many_exits);
     if (node.sides().size() < ExitNode::kMostSides) {
       auto side = make_side(recording, node);
       const std::lock_guard lock(mutex_);
@@ -285,7 +300,8 @@ void Region::hang(const Recording& recording, const Departed& departed, const st
   }
   count_failure(why, detail);
   const std::lock_guard lock(mutex_);
-  if (why != Reason::too_many_exits && ++node.refused < ExitNode::kMostRefused) return;
+  const bool full = node.sides().size() >= ExitNode::kMostSides;
+  if (!full && ++node.refused < ExitNode::kMostRefused) return;
   departed.version->retired = true;
   refused_[form] = {why == Reason::too_many_exits ? why : Reason::data_dependent_guard, false};
 }

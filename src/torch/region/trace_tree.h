@@ -28,6 +28,8 @@ struct Region::ExitNode {
 
   const Exit exit;
   const std::shared_ptr<const std::vector<ScriptStep>> script;
+  const std::optional<bool> inference;     // Recording::inference: what is handed on was made so
+  const bool everywhere;                   // Recording::exits_everywhere
   const size_t number;                     // among the exits of its recording
   const std::vector<at::Tensor> captured;
   std::atomic<int64_t> departures{0};      // calls that found no side trace here

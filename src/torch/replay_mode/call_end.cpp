@@ -178,14 +178,20 @@ void ReplayCall::flush() {
   const FloatModeGuard as_called(float_mode_);   // an operator is deferred, what it means is not
   const Slots held = live();
   count(Stat::matched_operators, static_cast<int64_t>(segment_.nodes().size()));
-  if (exactly_ || needs_eager_layout(held)) return run_one_by_one();
+  if (exactly_ || needs_eager_layout(held)) return run_for_layouts();
   if (launch(held)) return reset();
   if (may_record(*cursor_)) {
     start_recording();
     return finish_recording();
   }
-  refuse_if_strict();
+  refuse_if_strict(Reason::too_many_recordings);
   tree_.note(Reason::too_many_recordings);
+  run_one_by_one();
+}
+
+void ReplayCall::run_for_layouts() {
+  refuse_if_strict(Reason::call_layout);
+  tree_.note(Reason::call_layout);
   run_one_by_one();
 }
 
@@ -239,11 +245,10 @@ bool ReplayCall::try_launch(SegmentLaunch& launch, const Slots& live, std::span<
 }
 
 // With `strict` nothing may run that was to be compiled and is not.
-void ReplayCall::refuse_if_strict() {
+void ReplayCall::refuse_if_strict(Reason why) {
   if (!tree_.options().strict) return;
-  Reason why = Reason::too_many_recordings;
   for (const SegmentLaunch* launch = cursor_->launch.load(); launch != nullptr; launch = launch->next.load())
-    if (launch->failed()) why = *launch->failed();
+    if (why == Reason::too_many_recordings && launch->failed()) why = *launch->failed();
   const size_t operators = segment_.nodes().size();
   lose_pending();
   reset();

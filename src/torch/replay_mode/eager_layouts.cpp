@@ -139,7 +139,30 @@ void expanded(const KnownLayout& operand, KnownLayout& out) {
   out.strides.assign(found.strides.begin(), found.strides.end());
 }
 
-bool follow(const LayoutRule& rule, Layouts operands, KnownLayout& out) {
+bool moved(KnownLayout& out, size_t axis, const Formula& start, const int64_t* table) {
+  int64_t first = 0, step = 0;
+  if (!start.evaluate(table, first) || __builtin_mul_overflow(first, out.strides[axis], &step)) return false;
+  return !__builtin_add_overflow(out.offset, step, &out.offset);
+}
+
+bool dropped(const KnownLayout& operand, const LayoutRule& rule, const int64_t* table, KnownLayout& out) {
+  out.strides = operand.strides;
+  for (size_t i = 0; i < rule.axes.size(); ++i) {
+    if (!moved(out, static_cast<size_t>(rule.axes[i]), rule.starts[i], table)) return false;
+    out.strides.erase(out.strides.begin() + rule.axes[i]);
+  }
+  return true;
+}
+
+bool stepped(const KnownLayout& operand, const LayoutRule& rule, const int64_t* table, KnownLayout& out) {
+  const auto axis = static_cast<size_t>(rule.axes[0]);
+  out.strides = operand.strides;
+  int64_t step = 0;
+  if (!moved(out, axis, rule.starts[0], table) || !rule.starts[1].evaluate(table, step)) return false;
+  return !__builtin_mul_overflow(out.strides[axis], step, &out.strides[axis]);
+}
+
+bool follow(const LayoutRule& rule, Layouts operands, const int64_t* table, KnownLayout& out) {
   if (rule.kind != Kind::sorted && rule.kind != Kind::joined) out.offset = operands[0]->offset;
   switch (rule.kind) {
     case Kind::sorted: return out.strides = iterated(operands, out.sizes), true;
@@ -148,6 +171,8 @@ bool follow(const LayoutRule& rule, Layouts operands, KnownLayout& out) {
     case Kind::permuted: return permuted(*operands[0], rule.axes, out), true;
     case Kind::unsqueezed: return unsqueezed(*operands[0], static_cast<size_t>(rule.axes[0]), out), true;
     case Kind::expanded: return expanded(*operands[0], out), true;
+    case Kind::dropped: return dropped(*operands[0], rule, table, out);
+    case Kind::stepped: return stepped(*operands[0], rule, table, out);
     case Kind::none: break;
   }
   return false;
@@ -166,7 +191,7 @@ bool EagerLayouts::find(const Produced& type, KnownLayout& out) {
   if (!type.evaluate(segment_.table(), out.sizes)) return false;
   if (type.holds_for(out.sizes)) return type.evaluate_layout(segment_.table(), out.sizes, out.strides, out.offset);
   Operands operands;
-  return has_elements(out) && operands_of(type.rule, operands) && follow(type.rule, operands, out);
+  return has_elements(out) && operands_of(type.rule, operands) && follow(type.rule, operands, segment_.table(), out);
 }
 
 bool EagerLayouts::operands_of(const LayoutRule& rule, Operands& out) {

@@ -31,6 +31,9 @@ bool has(std::span<const Instr> made, Op op) {
   return std::any_of(made.begin(), made.end(), [&](const Instr& instr) { return instr.op == op; });
 }
 
+// Into the memory format that its operands suggest, which is another than contiguous for images and volumes only.
+bool is_joined(const OpPlan& plan, std::span<const Instr> made) { return plan.base == "cat" || has(made, Op::pad); }
+
 }  // namespace
 
 bool is_natural(DimTable& dims, const TensorType& type) {
@@ -57,30 +60,66 @@ LayoutHolds layout_of_new(const OpPlan& plan, std::span<const Instr> made, const
   if (!natural) return LayoutHolds::addressed;
   // A matrix times matrices is computed the other way round, and its result is contiguous already or copied.
   if (plan.base == "matmul" && rank > 2 && operands.first_rank <= 2) return LayoutHolds::addressed;
-  if (is_among(kNew, plan.base)) return LayoutHolds::always;
+  if (is_among(kNew, plan.base) || (is_joined(plan, made) && rank != 4 && rank != 5)) return LayoutHolds::always;
   if (!operands.natural) return LayoutHolds::addressed;
   // Operands that are broadcast or indexed have their axes sorted, which the size 0 upsets.
   const bool sorted = plan.base == "index" || (plan.pointwise && !operands.alike);
   return sorted && rank > 1 ? std::min(operands.least, LayoutHolds::elements) : operands.least;
 }
 
-LayoutRule rule_of_view(const OpPlan& plan, std::span<const Instr> made) {
+namespace {
+
+bool all(std::span<const Instr> made, std::initializer_list<Op> ops) {
+  const auto is_one = [&](const Instr& instr) { return std::find(ops.begin(), ops.end(), instr.op) != ops.end(); };
+  return std::all_of(made.begin(), made.end(), is_one);
+}
+
+// One after the other. None where it is not told which part is taken.
+LayoutRule rule_of_parts(std::span<const Instr> made, const FormulaOf& formula_of) {
   LayoutRule rule;
+  rule.kind = LayoutRule::Kind::dropped;
+  for (const Instr& instr : made) {
+    if (instr.op != Op::squeeze && instr.op != Op::select) continue;
+    auto start = instr.op == Op::select ? formula_of(instr.attrs.start) : Formula();
+    if (!start) return {};
+    rule.axes.push_back(instr.attrs.axis);
+    rule.starts.push_back(std::move(*start));
+  }
+  return rule;
+}
+
+LayoutRule rule_of_slice(const Attrs& attrs, const FormulaOf& formula_of) {
+  auto start = formula_of(attrs.start), step = formula_of(attrs.step);
+  if (!start || !step) return {};
+  LayoutRule rule;
+  rule.kind = LayoutRule::Kind::stepped;
+  rule.axes = {attrs.axis};
+  rule.starts = {std::move(*start), std::move(*step)};
+  return rule;
+}
+
+}  // namespace
+
+LayoutRule rule_of_view(const OpPlan& plan, std::span<const Instr> made, const FormulaOf& formula_of) {
+  LayoutRule rule;
+  if (!made.empty() && all(made, {Op::squeeze, Op::select, Op::alias, Op::detach})) return rule_of_parts(made, formula_of);
   if (made.size() != 1) return rule;
+  const Attrs& attrs = made[0].attrs;
   switch (made[0].op) {
-    case Op::permute: rule.kind = LayoutRule::Kind::permuted, rule.axes = made[0].attrs.axes; break;
-    case Op::unsqueeze: rule.kind = LayoutRule::Kind::unsqueezed, rule.axes = {made[0].attrs.axis}; break;
+    case Op::permute: rule.kind = LayoutRule::Kind::permuted, rule.axes = attrs.axes; break;
+    case Op::unsqueeze: rule.kind = LayoutRule::Kind::unsqueezed, rule.axes = {attrs.axis}; break;
     case Op::expand: rule.kind = LayoutRule::Kind::expanded; break;
     case Op::reshape: rule.kind = is_among(kReshapes, plan.base) ? LayoutRule::Kind::reshaped : LayoutRule::Kind::none; break;
+    case Op::slice: return rule_of_slice(attrs, formula_of);
     default: break;
   }
   return rule;
 }
 
-LayoutRule rule_of_new(const OpPlan& plan, const OperandLayouts& operands, bool natural) {
+LayoutRule rule_of_new(const OpPlan& plan, std::span<const Instr> made, const OperandLayouts& operands, bool natural) {
   LayoutRule rule;
   if (is_among(kIterated, plan.base) && operands.one_dtype) rule.kind = LayoutRule::Kind::sorted;
-  if (plan.base == "cat" && natural) rule.kind = LayoutRule::Kind::joined;
+  if (is_joined(plan, made) && natural) rule.kind = LayoutRule::Kind::joined;
   return rule;
 }
 

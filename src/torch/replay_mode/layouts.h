@@ -5,6 +5,8 @@
 // and a segment that such a tensor leaves runs operator by operator at such sizes (ReplayCall::flush), unless eager's own rule is known (eager_layouts.h).
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <span>
 
 #include "torch/record/lower.h"
@@ -28,8 +30,9 @@ LayoutHolds layout_of_view(const OpPlan& plan, std::span<const Instr> made, cons
 LayoutHolds layout_of_new(const OpPlan& plan, std::span<const Instr> made, const OperandLayouts& operands, bool natural, int rank);
 
 // The rule by which eager lays out the result where the expressions do not say it; its operands are the caller's to fill in.
-LayoutRule rule_of_view(const OpPlan& plan, std::span<const Instr> made);
-LayoutRule rule_of_new(const OpPlan& plan, const OperandLayouts& operands, bool natural);
+using FormulaOf = std::function<std::optional<Formula>(Dim)>;   // none: no expression of what is known before the segment runs
+LayoutRule rule_of_view(const OpPlan& plan, std::span<const Instr> made, const FormulaOf& formula_of);
+LayoutRule rule_of_new(const OpPlan& plan, std::span<const Instr> made, const OperandLayouts& operands, bool natural);
 
 bool is_call(std::span<const Instr> made);
 bool ignores_layouts(const OpPlan& plan);   // it does the same, and lays out its result, whatever its operands' strides: attention

@@ -98,13 +98,14 @@ enum class LayoutHolds : uint8_t {
 
 // How eager comes to strides that the expressions do not tell (eager_layouts.h).
 struct LayoutRule {
-  enum class Kind : uint8_t { none, sorted, joined, reshaped, permuted, unsqueezed, expanded } kind = Kind::none;
+  enum class Kind : uint8_t { none, sorted, joined, reshaped, permuted, unsqueezed, expanded, dropped, stepped } kind = Kind::none;
   struct Operand {
     enum class Kind : uint8_t { produced, external, number } kind = Kind::number;
     uint32_t index = 0;
   };
   std::vector<Operand> operands;
-  std::vector<int32_t> axes;            // permuted: the operand's; unsqueezed: the new one
+  std::vector<int32_t> axes;            // permuted: the operand's; unsqueezed: the new one; dropped: one after the other; stepped: that one
+  std::vector<Formula> starts;          // dropped: which element of each axis; stepped: the first and the step
 };
 
 // A tensor that a stream produces, before it has memory.

@@ -60,7 +60,7 @@ def left(mode, position, sequence):
     if position in FIXED:
         found |= {"recorded", "ran_at_once too_many_branches"}
     if position in ("select", "slice"):   # of which there may be nothing left
-        found |= {"eager_segments", "eager_segments ran_at_once"}
+        found |= {"call_layout eager_segments", "call_layout eager_segments ran_at_once"}
     if position == "arange":
         found.add("recorded")
     return found | {"nothing"} if position in HOST_ONLY else found
@@ -110,4 +110,4 @@ def test_numbers_made_of_sizes(position, mode):
     for number in OF_SIZES.values():
         for order in ((4, 3, 0), (1, 2, 0)):
             reasons = left(mode, position, "sizes")
-            check(lambda x: SIZES[position](x, number(x.shape[0])), mode, [(n,) for n in order], reasons if mode == "call" else reasons | {"eager_segments"})
+            check(lambda x: SIZES[position](x, number(x.shape[0])), mode, [(n,) for n in order], reasons if mode == "call" else reasons | {"call_layout eager_segments"})

@@ -57,7 +57,7 @@ ORDERS = ((4, 1, 0, 5), (1, 3, 0))
 # range is checked at once.
 # np.arange of a symbolic size; one row written into itself, of which ATen compares the strides of the single axis, too.
 EAGER = {"array": "recording_raised", ":n//2": "recorder_refused"}
-REASONS = {"call": lambda form: {EAGER.get(form)}, "replay": lambda form: {"eager_segments", "eager_segments ran_at_once"}}
+REASONS = {"call": lambda form: {EAGER.get(form)}, "replay": lambda form: {"call_layout eager_segments", "call_layout eager_segments ran_at_once"}}
 
 
 def outcome(function, n):

@@ -37,7 +37,7 @@ AT_ONCE = re.compile(r"Pool|Loss|Conv|InstanceNorm|Bilinear|CELU|shrink")
 def left(name, mode):
     if mode == "call":
         return ("data_dependent_guard",) if name in RECURRENT else ()
-    return ("eager_segments", "nothing", *("ran_at_once", "eager_segments ran_at_once") * bool(AT_ONCE.search(name)))
+    return ("call_layout eager_segments", "nothing", *("ran_at_once", "call_layout eager_segments ran_at_once") * bool(AT_ONCE.search(name)))
 
 
 def cloned(value):

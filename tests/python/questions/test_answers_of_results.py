@@ -74,7 +74,7 @@ def left(mode, maker, question):
             found |= {"result_read", "ran_at_once result_read"}
         # Memory that is shared at some sizes only: the first recording that shows it is refused.
         return found | {"recorded"} if (maker, question) in {("steps", "like it"), ("contiguous", "viewed"), ("contiguous", "branch"), ("contiguous", "itself")} else found
-    found = {"eager_segments", "eager_segments ran_at_once"}   # how tensors without elements lie is ATen's
+    found = {"call_layout eager_segments", "call_layout eager_segments ran_at_once"}   # how tensors without elements lie is ATen's
     if maker in AT_ONCE or question == "like it":   # what is never written is made at once
         found.add("ran_at_once")
     if maker == "full" or memory:   # a number is part of the operator, and what the host holds of its launch

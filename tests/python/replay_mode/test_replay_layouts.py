@@ -3,6 +3,7 @@ nothing: while a tensor is pending, and of what a call has returned. And what is
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import escapement
 from harness import seeded
@@ -75,6 +76,20 @@ PROGRAMS = {
     "joined_of_sorted": lambda x: torch.cat([x.t() + 1, -x.t()], 1).t(),
     "heads": lambda x: (x.unsqueeze(0).unsqueeze(2).transpose(1, 2).relu() + x.unsqueeze(0).unsqueeze(0)).mT,
     "channels_last": lambda x: x.unsqueeze(0).unsqueeze(0).to(memory_format=torch.channels_last) * 2 + 1,
+    "padded": lambda x: F.pad(x, (1, 2)),
+    "padded_transposed": lambda x: F.pad(x.t() + 1, (1, 0, 0, 2)),
+    "padded_and_cut": lambda x: F.pad(x[1:] + x[:1], (1, 1, 1, 1))[1:, ::2],
+    "padded_as_an_image": lambda x: F.pad((x + x[:1])[None, None], (1, 1, 1, 1))[0, 0],
+    "padded_as_images": lambda x: F.pad((x.t() * 2)[:, None, :, None], (0, 0, 1, 1)),
+    "padded_as_a_volume": lambda x: F.pad((x + 1)[None, None, None], (0, 1))[0, 0],
+    "selected": lambda x: (x.t() + x[:1].t())[0] if x.shape[1] else x,
+    "selected_last": lambda x: (x.t() * 2 + x[:1].t())[:, -1] if x.shape[0] else x,
+    "squeezed": lambda x: (x.unsqueeze(1) + x[:1].unsqueeze(1)).squeeze(1),
+    "squeezed_all": lambda x: (x.t().unsqueeze(0) + x[:1].t()).squeeze(),
+    "cut_of_sorted": lambda x: (x.t() + x[:1].t())[1:, ::2],
+    "cut_by_size": lambda x: (x.t() + x[:1].t())[x.shape[1] // 2:, :x.shape[0]],
+    "detached": lambda x: (x.t() + x[:1].t()).detach(),
+    "joined_rows": lambda x: torch.cat([x[:1] + x, x[1:].t().contiguous().t()]),
     "chained": lambda x: (x.t().exp() + 1).unsqueeze(0).mT.reshape(x.shape),
 }
 
@@ -155,6 +170,11 @@ WITH_IMAGES = {
     "scaled": lambda x: x * 2 + x.mean((2, 3), keepdim=True),
     "pooled": lambda x: x.sum((2, 3), keepdim=True),
     "joined": lambda x: torch.cat([x, x + 1], 1),
+    "padded": lambda x: F.pad(x + 1, (1, 1)),
+    "padded_channels": lambda x: F.pad(x * 2, (0, 0, 0, 0, 1, 2)),
+    "part": lambda x: (x * 2 + x[:1])[:, :1, ::2],
+    "padded_part": lambda x: F.pad(x[:, :1], (0, 1, 0, 1))[..., 1:],
+    "one": lambda x: (x + x[:, :1])[:, 0],
     "cloned": lambda x: x.clone(),
     "flattened": lambda x: x.flatten(1),
     "last": lambda x: x.permute(0, 2, 3, 1).exp(),
@@ -215,6 +235,8 @@ SERVED = {
     "products": lambda x: torch.nn.functional.gelu(x @ x.mT) + 1,
     "turned": lambda x: (x.mT + 1).exp(),
     "flat": lambda x: x.mul(2).flatten(1).relu(),
+    "padded": lambda x: F.pad((x * 2)[None], (1, 1, 1, 1))[0][:, 1:, ::2],
+    "picked": lambda x: (x[:, :1] + x)[0] * 2,
 }
 
 
