@@ -1,4 +1,4 @@
-// Reasons, counters, options, and the tokenizer that every parser shares.
+// Reasons, counters, options, lists that only grow, and the tokenizer that every parser shares.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -9,6 +9,7 @@
 #include "support/checked.h"
 #include "support/error.h"
 #include "support/events.h"
+#include "support/grow_only.h"
 #include "support/id.h"
 #include "support/options.h"
 #include "support/size_arithmetic.h"
@@ -221,6 +222,29 @@ TEST(Text, RealsReadBackToTheSameBits) {
   }
   EXPECT_EQ(real_to_text(3), "3.0");
   EXPECT_EQ(real_to_text(1e-5), "1e-05");
+}
+
+TEST(GrowOnly, AListThatIsBeingWalkedStays) {
+  GrowOnly<int> numbers;
+  const auto& none = numbers.list();
+  const auto& one = numbers.add(7);
+  for (int i = 0; i < 100; ++i) numbers.add(i);
+  EXPECT_TRUE(none.empty());
+  EXPECT_EQ(one, std::vector<int>({7}));
+  EXPECT_EQ(numbers.list().size(), 101u);
+  EXPECT_EQ(numbers.list().back(), 99);
+}
+
+TEST(GrowOnly, ThreadsThatReadSeeWholeLists) {
+  GrowOnly<int> numbers;
+  std::thread writer([&] { for (int i = 0; i < 200; ++i) numbers.add(i); });
+  for (size_t seen = 0; seen < 200;) {
+    const auto& list = numbers.list();
+    EXPECT_GE(list.size(), seen);
+    seen = list.size();
+    for (size_t i = 0; i < seen; ++i) EXPECT_EQ(list[i], static_cast<int>(i));
+  }
+  writer.join();
 }
 
 }  // namespace

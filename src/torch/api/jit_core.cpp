@@ -182,7 +182,7 @@ struct JitCore::Impl {
   void run_eagerly(const Leaves& leaves, const Values& arguments, Values& results, Reason why);
   void note_eager(Reason why);                     // throws in strict mode
   void note_answer(const Region::Answer& answer);
-  void heard(const Region::Event& event);
+  void heard(const RegionEvent& event);
   void tell(LogLine::Level level, const char* event, const std::string& text, double milliseconds = 0);
 };
 
@@ -229,13 +229,14 @@ std::unique_ptr<Row> JitCore::Impl::new_row(const Ambient& ambient, const Leaves
   row->region = std::make_unique<Region>(name, forward_of(*row), inputs_of(leaves), options);
   row->region->replay_after_budget(kVersions);
   row->region->host_may_ask();
-  row->region->set_listener([this](const Region::Event& event) { heard(event); });
   if (replays) row->replay = std::make_unique<ReplayRegion>(name, forward_of(*row), options);
-  row->region->set_late_errors_hook([habits = row->habits] { return habits->allow_late_errors(); });
+  Hooks& hooks = row->region->hooks();
+  hooks.listener = [this](const RegionEvent& event) { heard(event); };
+  hooks.late_errors = [habits = row->habits] { return habits->allow_late_errors(); };
   CppLocations* const locations = &row->locations;
-  row->region->set_location_hook([locations, habits = row->habits.get()] { return habits->look(), locations->here(); },
-                                 [locations](int number) { return locations->text(number); });
-  if (of.state) row->region->set_accept_hook([state = of.state](auto captured) { return state->refuses(captured); });
+  hooks.location = [locations, habits = row->habits.get()] { return habits->look(), locations->here(); };
+  hooks.location_text = [locations](int number) { return locations->text(number); };
+  if (of.state) hooks.accept = [state = of.state](auto captured) { return state->refuses(captured); };
   return row;
 }
 
@@ -287,17 +288,17 @@ void JitCore::Impl::note_answer(const Region::Answer& answer) {
 
 // --- what is told
 
-const char* event_name(Region::Event::Kind kind) {
+const char* event_name(RegionEvent::Kind kind) {
   switch (kind) {
-    case Region::Event::Kind::recorded: return "recorded";
-    case Region::Event::Kind::compiled: return "compiled";
-    case Region::Event::Kind::not_compiled: return "not_compiled";
+    case RegionEvent::Kind::recorded: return "recorded";
+    case RegionEvent::Kind::compiled: return "compiled";
+    case RegionEvent::Kind::not_compiled: return "not_compiled";
   }
   return "";
 }
 
-void JitCore::Impl::heard(const Region::Event& event) {
-  using Kind = Region::Event::Kind;
+void JitCore::Impl::heard(const RegionEvent& event) {
+  using Kind = RegionEvent::Kind;
   {
     const std::lock_guard lock(mutex);
     if (event.kind == Kind::recorded) slow.record_seconds += event.milliseconds / 1e3;
@@ -404,8 +405,8 @@ Metrics JitCore::metrics() const {
   Metrics metrics = impl_->slow;
   metrics.replays = impl_->replayed.load(std::memory_order_relaxed);
   for (const auto& row : impl_->rows) {
-    metrics.hits += row->region->hits();
-    metrics.versions += static_cast<int64_t>(row->region->version_count());
+    metrics.hits += row->region->versions().hits();
+    metrics.versions += static_cast<int64_t>(row->region->versions().size());
   }
   metrics.calls = metrics.hits + metrics.recordings + metrics.replays + metrics.eager_calls();
   return metrics;
@@ -415,7 +416,7 @@ std::vector<Escape> JitCore::escapes() const {
   const std::lock_guard lock(impl_->mutex);
   std::vector<Escape> all;
   for (const auto& row : impl_->rows) {
-    for (Escape& escape : row->region->escapes()) all.push_back(std::move(escape));
+    for (Escape& escape : row->region->versions().escapes()) all.push_back(std::move(escape));
   }
   return all;
 }

@@ -221,15 +221,14 @@ PyObject* set_locator(PyObject* object, PyObject* locator) {
   auto* self = reinterpret_cast<RegionObject*>(object);
   Py_XSETREF(self->locator, Py_NewRef(locator));
   const bool set = entered([&] {
-    self->region->set_location_hook(
-        [locator] {
-          const Gil held;
-          return line_number(locator);
-        },
-        [locator](int number) {
-          const Gil held;
-          return line_text(locator, number);
-        });
+    self->region->hooks().location = [locator] {
+      const Gil held;
+      return line_number(locator);
+    };
+    self->region->hooks().location_text = [locator](int number) {
+      const Gil held;
+      return line_text(locator, number);
+    };
     return object;
   });
   if (!set) return nullptr;
@@ -242,7 +241,7 @@ PyObject* replay_after_budget(PyObject* object, PyObject*) {
 }
 
 PyObject* errors_may_be_caught(PyObject* object, PyObject*) {
-  reinterpret_cast<RegionObject*>(object)->region->set_late_errors_hook([] { return false; });
+  reinterpret_cast<RegionObject*>(object)->region->hooks().late_errors = [] { return false; };
   Py_RETURN_NONE;
 }
 
@@ -258,7 +257,7 @@ void collect(bool everything) {
 
 PyObject* host_may_ask(PyObject* object, PyObject*) {
   reinterpret_cast<RegionObject*>(object)->region->host_may_ask();
-  reinterpret_cast<RegionObject*>(object)->region->set_let_go_hook(collect);
+  reinterpret_cast<RegionObject*>(object)->region->hooks().let_go = collect;
   Py_RETURN_NONE;
 }
 

@@ -25,10 +25,10 @@ void Meter::failed(ErrorCode code) {
   ++errors_[to_string(code)];
 }
 
-void Meter::heard(const Region::Event& event) {
+void Meter::heard(const RegionEvent& event) {
   const auto nanoseconds = static_cast<int64_t>(event.milliseconds * 1e6);
-  if (event.kind == Region::Event::Kind::recorded) record_ns_.fetch_add(nanoseconds, std::memory_order_relaxed);
-  if (event.kind == Region::Event::Kind::compiled) compile_ns_.fetch_add(nanoseconds, std::memory_order_relaxed);
+  if (event.kind == RegionEvent::Kind::recorded) record_ns_.fetch_add(nanoseconds, std::memory_order_relaxed);
+  if (event.kind == RegionEvent::Kind::compiled) compile_ns_.fetch_add(nanoseconds, std::memory_order_relaxed);
 }
 
 Metrics Meter::read() const {

@@ -23,7 +23,7 @@ class Meter {
 
   void answered(const Region::Answer& answer, int64_t nanoseconds);
   void failed(ErrorCode code);
-  void heard(const Region::Event& event);
+  void heard(const RegionEvent& event);
   void swapped() { swaps_.fetch_add(1, std::memory_order_relaxed); }
   Metrics read() const;
 

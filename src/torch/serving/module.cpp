@@ -19,17 +19,17 @@ std::shared_ptr<ModuleState> first_state(const ModuleFacts& facts, ProgramSource
   return std::make_shared<ModuleState>(facts, GraphRunner(source.program, std::move(source.weights)), std::move(listener));
 }
 
-LogLine::Level level_of(Region::Event::Kind kind) {
-  return kind == Region::Event::Kind::not_compiled ? LogLine::Level::warning : LogLine::Level::info;
+LogLine::Level level_of(RegionEvent::Kind kind) {
+  return kind == RegionEvent::Kind::not_compiled ? LogLine::Level::warning : LogLine::Level::info;
 }
 
-const char* event_name(Region::Event::Kind kind) {
+const char* event_name(RegionEvent::Kind kind) {
   switch (kind) {
-    case Region::Event::Kind::recorded:
+    case RegionEvent::Kind::recorded:
       return "recorded";
-    case Region::Event::Kind::compiled:
+    case RegionEvent::Kind::compiled:
       return "compiled";
-    case Region::Event::Kind::not_compiled:
+    case RegionEvent::Kind::not_compiled:
       return "not_compiled";
   }
   return "";
@@ -70,7 +70,7 @@ void Module::Impl::tell(LogLine::Level level, const char* event, std::string tex
 }
 
 ModuleState::Listener Module::Impl::listener() {
-  return [this](const Region::Event& event) {
+  return [this](const RegionEvent& event) {
     meter.heard(event);
     tell(level_of(event.kind), event_name(event.kind), event.text, event.milliseconds);
   };
@@ -224,7 +224,7 @@ Metrics Module::metrics() const {
   metrics.in_flight = impl_->gate.inside();
   try {
     const auto state = impl_->gate.enter();
-    metrics.versions = static_cast<int64_t>(state->region.version_count());
+    metrics.versions = static_cast<int64_t>(state->region.versions().size());
     metrics.weight_bytes = bytes_of(state->runner.weights());
   } catch (const ServingError&) {  // closed: it has neither
   }

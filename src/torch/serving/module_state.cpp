@@ -131,7 +131,7 @@ ModuleState::ModuleState(const ModuleFacts& facts, GraphRunner graph, Listener l
       region(
           facts.name, [this](const Region::Values& in, Region::Values& out) { runner.run(in, out); }, facts.specs,
           facts.options) {
-  region.set_listener(std::move(listener));
+  region.hooks().listener = std::move(listener);
   region.keep_traces();
 }
 

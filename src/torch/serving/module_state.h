@@ -49,7 +49,7 @@ struct ModuleFacts {
 };
 
 struct ModuleState {
-  using Listener = std::function<void(const Region::Event&)>;
+  using Listener = std::function<void(const RegionEvent&)>;
   ModuleState(const ModuleFacts& facts, GraphRunner graph, Listener listener);
   ModuleState(const ModuleState&) = delete;
   ModuleState& operator=(const ModuleState&) = delete;

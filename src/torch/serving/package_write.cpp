@@ -182,7 +182,7 @@ class PackageWriter {
  private:
   void write_manifest() {
     json_.open_object().field("escapement", build_version()).field("torch", torch_version()).key("versions").open_array();
-    for (const Region::Kept& kept : state_.region.kept()) write_version(kept);
+    for (const KeptVersion& kept : state_.region.versions().kept()) write_version(kept);
     json_.close().key("weights").open_array();
     for (size_t i = 0; i < module_.facts.weights.size(); ++i) storage_.describe(json_, i);
     json_.close().key("code").open_object();
@@ -191,7 +191,7 @@ class PackageWriter {
   }
 
   // Captured tensors are weights, by number, or constants that the program made.
-  void write_version(const Region::Kept& kept) {
+  void write_version(const KeptVersion& kept) {
     const std::optional<NamedFlags> flags = named_flags(kept.ground.flags);
     if (!flags) return count(Reason::package_flags_unnamed);
     json_.open_object().key("captured").open_array();

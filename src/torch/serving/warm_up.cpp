@@ -172,7 +172,7 @@ void Module::on_miss(OnMiss what) const {
   serving(name(), [&] {
     const std::lock_guard lock(impl_->changing);
     const auto state = impl_->gate.enter();
-    if (what != OnMiss::record) state->region.make_all_code();
+    if (what != OnMiss::record) state->region.versions().make_all_code();
     state->region.on_miss(what == OnMiss::record   ? Region::OnMiss::record
                           : what == OnMiss::refuse ? Region::OnMiss::refuse
                                                    : Region::OnMiss::run_eagerly);
@@ -185,7 +185,7 @@ Plan Module::plan(const Shapes& shapes) const {
     ShapeOnly make;
     const Values inputs = values_of(impl_->facts, shapes, std::ref(make));
     impl_->facts.check(inputs);
-    const Region::Fit fit = state->region.fit(inputs);
+    const VersionList::Fit fit = state->region.versions().fit(inputs);
     return Plan{fit.fits, fit.miss, make.bytes(), fit.memory.output_bytes, fit.memory.temporary_bytes, fit.memory.complete};
   });
 }

@@ -175,6 +175,33 @@ def test_too_many_rounds_go_on_in_replay_mode():
     assert set(jitted.info()["regions"][0]["fallbacks"]) & {"too_many_exits", "data_dependent_guard"}
 
 
+def test_ways_behind_an_exit_have_their_own_inference_mode():
+    def program(x, y):
+        x.relu_()
+        with torch.inference_mode():
+            made = y + 1
+        return made.t() if made.nonzero().shape[0] > 1 else made.clone()
+
+    for order in ((0, 2, 3, 0, 5), (2, 0, 3, 0, 0)):
+        jitted = escapement.jit(program)
+        for n in order * 3:
+            x, y = torch.ones(n), torch.ones(n)
+            ours, theirs = jitted(x, y), program(x.clone(), y)
+            same(ours, theirs)
+            assert ours.is_inference() == theirs.is_inference(), (order, n)
+
+
+def test_a_float_of_the_least_integer():
+    """A relation that the algebra of sizes cannot hold ends the recording, not the program."""
+    def program(x):
+        x.relu_()
+        return float((x / 0).to(torch.int64).max())
+
+    jitted = escapement.jit(program)
+    for n in (1, 3, 1, 2):
+        assert jitted(torch.ones(n)) == program(torch.ones(n))
+
+
 def test_a_check_that_seldom_fails_stays_a_check():
     def program(x):
         return x * 2 if x.sum() > 0 else x - 1
