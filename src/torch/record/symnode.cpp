@@ -376,7 +376,7 @@ bool is_wide(c10::SymNodeImpl* node) {
   const Node* own = Node::of(node);
   if (own == nullptr || !node->is_int()) return false;
   const int64_t value = own->int_hint();
-  return value != static_cast<int32_t>(value) && value != Range::kMin;   // which no guard can name: refused where it came in
+  return value != static_cast<int32_t>(value);
 }
 
 c10::SymNode symbolic_trunc(c10::SymNodeImpl* node) {
