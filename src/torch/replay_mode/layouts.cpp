@@ -102,7 +102,7 @@ LayoutRule rule_of_slice(const Attrs& attrs, const FormulaOf& formula_of) {
 
 LayoutRule rule_of_view(const OpPlan& plan, std::span<const Instr> made, const FormulaOf& formula_of) {
   LayoutRule rule;
-  if (!made.empty() && all(made, {Op::squeeze, Op::select, Op::alias, Op::detach})) return rule_of_parts(made, formula_of);
+  if (!made.empty() && all(made, {Op::squeeze})) return rule_of_parts(made, formula_of);   // one axis after the other
   if (made.size() != 1) return rule;
   const Attrs& attrs = made[0].attrs;
   switch (made[0].op) {
@@ -111,6 +111,9 @@ LayoutRule rule_of_view(const OpPlan& plan, std::span<const Instr> made, const F
     case Op::expand: rule.kind = LayoutRule::Kind::expanded; break;
     case Op::reshape: rule.kind = is_among(kReshapes, plan.base) ? LayoutRule::Kind::reshaped : LayoutRule::Kind::none; break;
     case Op::slice: return rule_of_slice(attrs, formula_of);
+    case Op::select:
+    case Op::alias:
+    case Op::detach: return rule_of_parts(made, formula_of);
     default: break;
   }
   return rule;

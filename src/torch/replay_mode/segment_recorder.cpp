@@ -363,7 +363,7 @@ void SegmentRecorder::describe_layout(const StreamNode& node, const OpPlan& plan
   out.number = static_cast<uint32_t>(laid_.size());
   laid_.push_back({out.holds, out.view_of >= 0});
   if (out.holds == LayoutHolds::addressed && out.view_of < 0 && !out.by_eager) keep_what_told_nothing(type);
-  if (out.holds == LayoutHolds::always || out.by_eager || node.results.size() != 1) return;
+  if (out.holds == LayoutHolds::always || out.by_eager || handed_.size() != 1 || handed_[0].kind == Handed::Kind::list) return;
   const auto formula_of = [this](Dim dim) { return Formula::of(recorder_.dims(), dim, [this](Symbol symbol) { return slot_of(symbol); }); };
   out.rule = out.view_of < 0 ? rule_of_new(plan, made(), operands, out.natural) : rule_of_view(plan, made(), formula_of);
   if (out.rule.kind != LayoutRule::Kind::none) note_operands(node, out);
