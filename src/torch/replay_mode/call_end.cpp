@@ -1,4 +1,5 @@
 // See call.h. New branches, and what happens when a segment ends.
+#include <ATen/ops/empty_strided.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
@@ -37,6 +38,34 @@ bool reads_written(const std::vector<c10::IValue>& read, const StreamNode& write
                      [&](uint32_t argument) { return arguments[argument].isTensor() && reads(arguments[argument].toTensor()); });
 }
 
+// Without memory: what an operator does with it says what it thinks of sizes and dtypes alone.
+at::Tensor without_memory(const at::Tensor& tensor) {
+  if (!tensor.defined()) return tensor;
+  return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kMeta));
+}
+
+c10::IValue without_memory(const c10::IValue& value) {
+  if (value.isTensor()) return without_memory(value.toTensor());
+  if (!value.isTensorList()) return value;
+  c10::List<at::Tensor> list;
+  for (const at::Tensor& tensor : value.toTensorVector()) list.push_back(without_memory(tensor));
+  return list;
+}
+
+// Then it has looked at nothing else, and written nothing.
+bool refuses_sizes(const StreamNode& write, const torch::jit::Stack& arguments) {
+  torch::jit::Stack stack;
+  for (const c10::IValue& argument : arguments) stack.push_back(without_memory(argument));
+  try {
+    run_unseen(write.op, stack);
+  } catch (const c10::NotImplementedError&) {
+    return false;
+  } catch (const std::exception&) {
+    return true;
+  }
+  return false;
+}
+
 // What is pending before the write that a segment ends with: computed, since one of them has raised and the program may catch that.
 std::vector<at::Tensor> before_the_write(const Segment& segment) {
   std::vector<at::Tensor> real;
@@ -45,7 +74,7 @@ std::vector<at::Tensor> before_the_write(const Segment& segment) {
   try {
     for (const StreamNode* node : segment.nodes()) {
       torch::jit::Stack stack = segment.arguments_of(*node, real);
-      if (node == &write) return reads_written(read, write, stack) ? std::vector<at::Tensor>() : real;
+      if (node == &write) return reads_written(read, write, stack) && !refuses_sizes(write, stack) ? std::vector<at::Tensor>() : real;
       const bool is_view = !node->produced.empty() && node->produced[0].view_of >= 0;   // which reads nothing
       if (!is_view) read.insert(read.end(), stack.begin(), stack.end());
       run_unseen(node->op, stack);
