@@ -37,7 +37,7 @@ def floats(shape, dtype, kind, generator):
         return x.abs() + 0.25
     if kind == "special" and x.numel():
         picks = torch.tensor(SPECIAL, dtype=torch.float64)[torch.randint(0, len(SPECIAL), shape, generator=generator)]
-        x = torch.where(torch.rand(shape, generator=generator) < 0.3, picks, x)
+        x = torch.where(torch.rand(shape, generator=generator, dtype=torch.float32) < 0.3, picks, x)   # the same under any default dtype
     return x
 
 

@@ -96,7 +96,7 @@ class ReplayCall final : public OpListener {
   bool launch(const Slots& live);
   bool try_launch(SegmentLaunch& launch, const Slots& live, std::span<const Argument> inputs);
   void run_one_by_one();
-  void run_for_layouts();
+  void run_for_layouts(const Slots& held);
   void refuse_if_strict(Reason why);
   bool needs_eager_layout(const Slots& held) const;
   bool holds_now(uint32_t produced) const;

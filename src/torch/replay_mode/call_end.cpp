@@ -207,7 +207,7 @@ void ReplayCall::flush() {
   const FloatModeGuard as_called(float_mode_);   // an operator is deferred, what it means is not
   const Slots held = live();
   count(Stat::matched_operators, static_cast<int64_t>(segment_.nodes().size()));
-  if (exactly_ || needs_eager_layout(held)) return run_for_layouts();
+  if (exactly_ || needs_eager_layout(held)) return run_for_layouts(held);
   if (launch(held)) return reset();
   if (may_record(*cursor_)) {
     start_recording();
@@ -218,8 +218,13 @@ void ReplayCall::flush() {
   run_one_by_one();
 }
 
-void ReplayCall::run_for_layouts() {
-  refuse_if_strict(Reason::call_layout);
+// Where there are no elements, nothing was to be compiled.
+void ReplayCall::run_for_layouts(const Slots& held) {
+  const auto has_elements = [this](uint32_t produced) {
+    c10::SmallVector<int64_t, 8> sizes;
+    return !pending_[produced].type().evaluate(segment_.table(), sizes) || std::find(sizes.begin(), sizes.end(), 0) == sizes.end();
+  };
+  if (std::any_of(held.begin(), held.end(), has_elements)) refuse_if_strict(Reason::call_layout);
   tree_.note(Reason::call_layout);
   run_one_by_one();
 }
