@@ -5,7 +5,8 @@ Nothing is computed here that the ledger (Dynamo's side) or `region.info()` (the
 
 import os
 
-from .ledger import COMPILES, size_name
+from .ledger import size_name
+from .limits import COMPILES
 from .misses import LOCAL
 
 

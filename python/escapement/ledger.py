@@ -8,10 +8,10 @@ import collections
 import typing
 import weakref
 
+from .limits import COMPILES
 from .locks import fork_safe_lock
 from .misses import is_about, mentioned
 
-COMPILES = 3  # per function and key: the first and two recompiles. The last of them is made general: see Budget.plan.
 LAST = COMPILES - 1
 
 

@@ -9,7 +9,8 @@ import textwrap
 import escapement
 import pytest
 import torch
-from escapement.ledger import COMPILES, LEDGER
+from escapement.ledger import LEDGER
+from escapement.limits import COMPILES
 
 
 @pytest.fixture(autouse=True)

@@ -291,7 +291,7 @@ BUGS = [
         "  refuse_other_mode(recording, from, ends);\n", "  static_cast<void>(&refuse_other_mode);\n",
         "a way behind an exit hands back, as made in inference mode, what the way before it made outside", ("call_mode/test_loops_of_values.py",)),
     Bug("versions_run_in_vain_for_ever", "torch", "src/torch/region/wasted_runs.cpp",
-        "  if (runs_.exchange(0) < kMost) return Verdict::go_on;", "  if (runs_.exchange(0) < 1000 * kMost) return Verdict::go_on;",
+        "  if (runs_.exchange(0) < wasted_runs) return Verdict::go_on;", "  if (runs_.exchange(0) < 1000 * wasted_runs) return Verdict::go_on;",
         "versions that differ behind a check stay versions, however often they run in vain", ("call_mode/test_loops_of_values.py",)),
     Bug("a_part_begins_with_the_whole", "torch", "src/torch/replay_mode/eager_layouts.cpp",
         "return !__builtin_add_overflow(out.offset, step, &out.offset);", "return step == step;",

@@ -13,9 +13,9 @@ import typing
 
 import sympy
 
+from ..limits import TRIED_POINTS
 from .spec import Linear, declared_text
 
-MAX_POINTS = 512     # assignments that are tried one by one, when reasoning about intervals does not decide
 
 
 class Size(typing.NamedTuple):
@@ -99,7 +99,7 @@ class Findings:
         count = 1
         for low, high in ranges.values():
             count *= high - low + 1
-        if len(ranges) != len(relation.free_symbols) or count > MAX_POINTS:
+        if len(ranges) != len(relation.free_symbols) or count > TRIED_POINTS:
             return False
         values = itertools.product(*(range(low, high + 1) for low, high in ranges.values()))
         return all(relation.xreplace(dict(zip(ranges, map(sympy.Integer, point)))) == True for point in values)  # noqa: E712

@@ -43,7 +43,8 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass as is_wra
 
 from ..errors import EscapementError
 from ..facts import compile_facts
-from ..ledger import COMPILES, LEDGER, Compile, Plan
+from ..ledger import LEDGER, Compile, Plan
+from ..limits import COMPILES, FAILURES, REFUSALS
 from ..misses import miss
 from ..option_values import resolve
 from . import attributes, data_questions, index_numbers, layout_reads, oblivious, offsets, raising, steer_dims, texts, traced_numbers
@@ -62,8 +63,6 @@ WRAPPER_LINKS = ("_torchdynamo_orig_backend", "compiler_fn", "func")
 # Dynamo's words where an assert of the program fails, and where the program raises something.
 FAILED_ASSERTION, RAISED = "Assertion failed on symbolic shapes", "Observed exception"
 RUN_ONLY, DEFAULT = (getattr(getattr(convert_frame, "FrameAction", None), name, None) for name in ("RUN_ONLY", "DEFAULT"))
-FAILURES = 3    # traces of one key that may fail by errors of the program before the function is left alone
-REFUSALS = 16   # calls beyond the budget before Dynamo is told to ask no more
 
 active = threading.local()   # .session: the compile of ours that this thread is in
 state = {"backend": None, "route": None}

@@ -8,8 +8,7 @@ import types
 
 import torch
 
-DEPTH = 4   # containers and objects inside each other (cache.layers[0].keys); what lies deeper counts as a recompile when it differs
-MOST = 2000   # values looked at in one frame; so with what comes later
+from ..limits import KEY_DEPTH, KEY_VALUES
 
 NOT_LOOKED_INTO = (type, types.ModuleType, types.FunctionType, types.MethodType)
 
@@ -18,7 +17,7 @@ def frame_key(values, closure=(), names=()):
     """`values`: the frame's locals by name; `closure`: its cells, in the order of `names`."""
     seen = {**values, **{name: cell.cell_contents for name, cell in zip(names, closure) if not is_empty(cell)}}
     looked_at = set()
-    parts = [part for name in sorted(seen) for part in value_key(name, seen[name], DEPTH, looked_at)]
+    parts = [part for name in sorted(seen) for part in value_key(name, seen[name], KEY_DEPTH, looked_at)]
     return (*modes(), *parts)
 
 
@@ -34,7 +33,7 @@ def value_key(name, value, depth, looked_at):
         return [(name, value.dim(), value.dtype, str(value.device), value.requires_grad, layout_class(value))]
     if isinstance(value, torch.nn.Module):
         return [(name, id(value))]
-    inside = contents(value) if depth and id(value) not in looked_at and len(looked_at) < MOST else ()
+    inside = contents(value) if depth and id(value) not in looked_at and len(looked_at) < KEY_VALUES else ()
     if inside:
         looked_at.add(id(value))
     parts = (part for key, item in inside for part in value_key((name, key), item, depth - 1, looked_at))

@@ -18,6 +18,7 @@ import torch
 
 from ..core import core
 from ..errors import EscapementError
+from ..limits import RESULTS
 from ..locks import fork_safe_lock
 from ..recording import symbols
 from ..recording.locator import FrameLocator
@@ -27,7 +28,6 @@ from .watch import host_state, same_state
 
 RECORDING = set()     # identities of the threads that record a jitted function
 os.register_at_fork(after_in_child=lambda: RECORDING.intersection_update({threading.get_ident()}))
-MAX_RESULTS = 1000    # structures of results of one entry; each may hold constants
 LEAF = ("leaf",)
 
 
@@ -178,7 +178,7 @@ class Entry:
         if made and flat.given_held(box, made, [*given, *before, *(children for *_, children in before)]):
             self._put_away[threading.get_ident()], self.ever_put_away = made, True
         number = self._number(structure, contents)
-        if number >= MAX_RESULTS:
+        if number >= RESULTS:
             raise Bypass(box[0])
         return [*flat.leaves, number]
 
@@ -191,7 +191,7 @@ class Entry:
     def _number(self, structure, contents):
         with self._lock:
             number = self._numbers.setdefault((structure, contents), len(self.results))
-            if number == len(self.results) and number < MAX_RESULTS:
+            if number == len(self.results) and number < RESULTS:
                 self.results.append(builder(structure, contents))
             return number
 

@@ -20,6 +20,7 @@ import torch
 from ..core import CoreMissing, core
 from ..errors import CompileError, DimError, OptionError
 from ..ledger import LEDGER
+from ..limits import EXACT, FLOATS, KEYS, SETTLED, TABLES, UNSTABLE, WORTHWHILE
 from ..locks import fork_safe_lock
 from ..option_values import disabled, resolve
 from ..recording.locator import place_of
@@ -52,15 +53,8 @@ REASONS = {
 REPLAYED = {"unsupported_argument", "argument_elsewhere", "unsupported_result", "state_changed", "tensor_attributes", "graph_break"}
 # Reasons for which regions go on in replay mode, too: where they give nothing else, they are asked no more.
 LASTING = {"made_unseen", "result_read", "data_dependent_guard", "too_many_exits", "too_many_recordings", "budget_used", "state_changed"}
-SETTLED = 32      # calls in a row that no version served, before a function is not recorded any more
 FAILURES = {Bypass: "unsupported_result", Marked: "tensor_attributes", NeedsTape: "gradient"}
-MAX_KEYS = 64     # kinds of calls: structures, constants among the arguments, ambient state
-MAX_TABLES = 16   # states of flags, and of numbers and objects that the function reads from elsewhere
-MAX_EXACT = 8     # versions for values of numbers that are constants in the code
-WORTHWHILE = 16   # calls that justify a recording, when what it holds is replaced later
-MAX_UNSTABLE = 3  # recordings in a row that rebind state, before the function is not recorded any more
 REGION = 5        # in a row
-FLOATS = 2        # values of a float that are constants before it becomes a run-time value
 
 grad_mode, inference_mode, default_dtype = torch.is_grad_enabled, torch.is_inference_mode_enabled, torch.get_default_dtype
 any_autocast = torch._C._is_any_autocast_enabled
@@ -332,8 +326,8 @@ class Jitted:
 
     def _table_for(self, watch):
         table = Table(watch, watch.flags(), self._health, weak_method(self._enter))
-        unstable = self._health.unstable >= MAX_UNSTABLE   # the program changes them itself
-        if len(self._tables) < MAX_TABLES and not unstable:
+        unstable = self._health.unstable >= UNSTABLE   # the program changes them itself
+        if len(self._tables) < TABLES and not unstable:
             self._tables[watch.key()] = table
         else:
             table.floats, table.settled = True, "state_changed" if unstable else "too_many_values_elsewhere"
@@ -360,7 +354,7 @@ class Jitted:
     def _entry(self, table, structure, leaves, args, kwargs):
         """(entry or reason, its leaves)."""
         key = ambient(), structure, self._dims and self._dims.key(self._names(structure), leaves)
-        if key not in table.families and len(table.families) >= MAX_KEYS:
+        if key not in table.families and len(table.families) >= KEYS:
             return "too_many_keys", None
         family = table.families.setdefault(key, Family())
         floats = any(type(leaf) is float for leaf in leaves)
@@ -369,7 +363,7 @@ class Jitted:
         fewer = []
         narrow = flatten_call(args, kwargs, fewer, Copies(), False, exact=family.exact)
         entry = family.entries.get(narrow)
-        if entry is None and len(family.entries) >= (MAX_EXACT if family.exact else FLOATS):
+        if entry is None and len(family.entries) >= (EXACT if family.exact else FLOATS):
             if family.exact:
                 return "too_many_values", None
             return self._known(table, family, structure, leaves), leaves
@@ -390,7 +384,7 @@ class Jitted:
 
     def _unsound(self):
         """Why new recordings of this function would not last, or None."""
-        if self._health.unstable >= MAX_UNSTABLE:
+        if self._health.unstable >= UNSTABLE:
             return "state_changed"
         return "replaced" if self._health.wasted > self._options["max_recordings"] else None
 

@@ -10,13 +10,12 @@ import types
 
 import torch
 
-from .search import MANY, OWN, cell_content, installed
+from ..limits import ITEMS, OBJECT_DEPTH, PLACES
+from .search import OWN, cell_content, installed
 
 COMPARED = (int, float, complex, str, bytes, bool, type(None))   # by value; anything else by identity
 HELD = (torch.Tensor, torch.nn.Module, torch.Generator)          # watched otherwise
 LISTS = (list, dict)
-MOST = 4096      # places; of larger functions the rest is not watched
-NESTED = 3       # objects in attributes of objects
 NO_NAMES = ("builtins", "torch.nn.modules.module", "torch._tensor")
 NOT_CALLED = frozenset(("__init__", "__new__", "__repr__", "__setstate__", "__getstate__", "reset_parameters", "extra_repr"))
 
@@ -31,9 +30,9 @@ class Plain:
         for kind in classes:
             self._add_class(kind)
         for space, names in search.spaces:
-            self._add_space(space, names, NESTED)
+            self._add_space(space, names, OBJECT_DEPTH)
         for cell in search.cells:
-            self._add(cell, None, cell_content(cell), NESTED)
+            self._add(cell, None, cell_content(cell), OBJECT_DEPTH)
         for function in search.functions:
             self._add_function(function)
         for container in search.containers:
@@ -47,7 +46,7 @@ class Plain:
             return
         if isinstance(value, LISTS) and any(isinstance(item, HELD) for item in items_of(value)):
             return   # the search's
-        if len(self.places) < MOST and (id(container), name) not in self._seen:
+        if len(self.places) < PLACES and (id(container), name) not in self._seen:
             self._seen.add((id(container), name))
             self.places.append((container, name))
         if depth and not isinstance(value, (*COMPARED, type, types.FunctionType, types.BuiltinFunctionType, tuple)):
@@ -59,7 +58,7 @@ class Plain:
         """What it runs, and what it takes where nothing is given."""
         self.places.append((function, None))
         self._kept.append(function)
-        self._add_space(vars(function), None, NESTED)
+        self._add_space(vars(function), None, OBJECT_DEPTH)
 
     def _add_space(self, space, names, depth):
         self._seen.add(id(space))
@@ -109,7 +108,7 @@ def raw(container, name):
     return cell_content(container) if isinstance(container, types.CellType) else container
 
 
-def inside(value, depth=NESTED + 1):
+def inside(value, depth=OBJECT_DEPTH + 1):
     """The value and, of a list, dict or tuple, what it holds."""
     yield value
     if depth and type(value) in (*LISTS, tuple):
@@ -117,9 +116,9 @@ def inside(value, depth=NESTED + 1):
             yield from inside(item, depth - 1)
 
 
-def copied(value, depth=NESTED):
+def copied(value, depth=OBJECT_DEPTH):
     """Lists and dicts as they are now: they are compared by what they hold."""
-    if depth == 0 or not isinstance(value, (*LISTS, tuple)) or len(value) > MANY:
+    if depth == 0 or not isinstance(value, (*LISTS, tuple)) or len(value) > ITEMS:
         return value
     if isinstance(value, dict):
         return {key: copied(item, depth - 1) for key, item in list(dict.items(value))}
@@ -128,18 +127,18 @@ def copied(value, depth=NESTED):
     return tuple(copied(item, depth - 1) for item in value) if type(value) is tuple else value
 
 
-def objects_in(value, depth=NESTED + 1):
+def objects_in(value, depth=OBJECT_DEPTH + 1):
     if depth and type(value) in (*LISTS, tuple):
         return [found for item in items_of(value) for found in objects_in(item, depth - 1)]
     return [] if isinstance(value, COMPARED) else [value]
 
 
-def frozen(value, depth=NESTED):
+def frozen(value, depth=OBJECT_DEPTH):
     if type(value) is float:
         return float, value.hex()
     if type(value) in COMPARED:
         return type(value), repr(value) if type(value) is complex else value
-    if depth and type(value) in (*LISTS, tuple) and len(value) <= MANY:
+    if depth and type(value) in (*LISTS, tuple) and len(value) <= ITEMS:
         return type(value), tuple(frozen(item, depth - 1) for item in items_of(value))
     return id(value)
 

@@ -15,11 +15,10 @@ import types
 
 import torch
 
+from ..limits import CALL_DEPTH, ITEMS
 from ..recording.locator import FRAMEWORK
 from .tree import Unsupported
 
-DEPTH = 6
-MANY = 256   # of a longer list only this many items are looked at (and 256 is the last integer that is always one object)
 FUNCTIONS = (types.FunctionType, types.MethodType)
 NOT_SEARCHED = (types.ModuleType, type, str, bytes, int, float, complex, torch.dtype, torch.device)
 PLAIN = (list, tuple, dict, torch.Tensor, torch.Generator)
@@ -72,11 +71,11 @@ class Search:
             self.containers.extend((value.keywords, list(value.args)))
             self._all((value.func, *value.args, *value.keywords.values()), depth)
         elif isinstance(value, (list, tuple)):
-            self._container(value, list(enumerate(value[:MANY])), depth)
+            self._container(value, list(enumerate(value[:ITEMS])), depth)
         elif isinstance(value, dict):
-            self._container(value, list(itertools.islice(value.items(), MANY)), depth)
+            self._container(value, list(itertools.islice(value.items(), ITEMS)), depth)
         elif isinstance(value, (set, frozenset)):
-            self._all(itertools.islice(value, MANY), depth)
+            self._all(itertools.islice(value, ITEMS), depth)
         elif hasattr(value, "__dict__"):
             self._object(value, depth)
 
@@ -124,7 +123,7 @@ class Search:
     def _function(self, value, depth):
         if isinstance(value, types.MethodType):
             return self._all((value.__self__, value.__func__), depth + 1)
-        if depth < DEPTH and installed(value.__code__.co_filename):
+        if depth < CALL_DEPTH and installed(value.__code__.co_filename):
             return
         self.functions.append(value)
         self.cells.extend(value.__closure__ or ())
@@ -151,7 +150,7 @@ def item_of(container, key):
 
 def small_length(container):
     """Small integers are one object each, so that `is` compares them."""
-    return min(len(container), MANY)
+    return min(len(container), ITEMS)
 
 
 def cell_content(cell):

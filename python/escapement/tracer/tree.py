@@ -17,6 +17,7 @@ import types
 import torch
 from torch.utils import _pytree
 
+from ..limits import ARGUMENT_PARTS
 from ..recording.arithmetic import plain
 from .objects import attributes_of, has_only_attributes, new_object
 
@@ -27,7 +28,6 @@ DICTS = (dict, collections.OrderedDict)
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 INT64 = range(-2**63, 2**63)
 _USUAL, MOST_USUAL = {}, 1024
-MOST = 4096    # containers and objects among the arguments of one call; they are copied at every call
 
 
 class Unsupported(Exception):
@@ -166,7 +166,7 @@ class Copies:
 
     def add(self, original):
         if mutable(original):
-            if id(original) in self.met or len(self.met) == MOST:
+            if id(original) in self.met or len(self.met) == ARGUMENT_PARTS:
                 raise Unsupported(original)   # twice the same container: two copies would not be one
             self.met.add(id(original))
         self.originals.append(original)

@@ -15,9 +15,10 @@ import sys
 import torch
 
 from ..core import core
+from ..limits import CALL_DEPTH, ITEMS
 from .outside import events_seen
 from .plain import Plain
-from .search import DEPTH, MANY, Search, cell_content
+from .search import Search, cell_content
 
 training = operator.attrgetter("training")
 stores = operator.attrgetter("_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks")
@@ -29,7 +30,7 @@ class Watch:
 
     def __init__(self, fn):
         found = Search()
-        found.add(fn, DEPTH)
+        found.add(fn, CALL_DEPTH)
         self.modules, self.variables, self._spaces, self._cells = found.modules, found.variables, found.spaces, found.cells
         self.generators = found.generators
         self._stored = [*itertools.chain.from_iterable(map(stores, self.modules))]
@@ -95,7 +96,7 @@ class Watch:
 def with_content(value):
     """The object and, of a list or dict, what it holds."""
     content = [*value] if isinstance(value, (list, set)) else [*value.values()] if isinstance(value, dict) else []
-    return [value, *content[:MANY]]
+    return [value, *content[:ITEMS]]
 
 
 def replace_in(space, name, wanted, replacement):

@@ -17,6 +17,7 @@
 #include "support/error.h"
 #include "support/events.h"
 #include "support/json.h"
+#include "support/limits.h"
 #include "torch/api/api_options.h"
 #include "torch/api/cpp_catches.h"
 #include "torch/program/cpp_location.h"
@@ -29,9 +30,6 @@
 namespace escapement::inline ESCAPEMENT_ABI::detail {
 namespace {
 
-constexpr int kVersions = 3;      // of one form: the first, and two recompiles (DESIGN, section 6)
-constexpr size_t kKeys = 64;      // shapes of calls, and modes of torch
-constexpr size_t kStates = 8;     // of a module
 
 // What of the thread's state decides about a program's meaning.
 struct Ambient {
@@ -203,7 +201,7 @@ const Table* JitCore::Impl::current_table(Reason& refused) {
     return known->get();
   }
   refused = Reason::state_changed;
-  if (states.size() == kStates) return nullptr;
+  if (states.size() == limits::states_of_a_module) return nullptr;
   Table next;
   if (!replays) {  // in replay mode the program's own code runs
     if (watched.module) next.state = ModuleWatch::of(watched.module, detail);
@@ -227,7 +225,7 @@ std::unique_ptr<Row> JitCore::Impl::new_row(const Ambient& ambient, const Leaves
   row->ambient = ambient;
   row->shape.assign(leaves.shape().begin(), leaves.shape().end());
   row->region = std::make_unique<Region>(name, forward_of(*row), inputs_of(leaves), options);
-  row->region->replay_after_budget(kVersions);
+  row->region->replay_after_budget(limits::versions_of_a_form);
   row->region->host_may_ask();
   if (replays) row->replay = std::make_unique<ReplayRegion>(name, forward_of(*row), options);
   Hooks& hooks = row->region->hooks();
@@ -248,7 +246,7 @@ Row* JitCore::Impl::row_for(const Ambient& ambient, const Leaves& leaves, Reason
   if (!now) return nullptr;
   if (Row* const known = now->find(ambient, leaves.shape())) return known;
   refused = Reason::too_many_recordings;
-  if (now->rows.size() == kKeys) return nullptr;
+  if (now->rows.size() == limits::kinds_of_calls) return nullptr;
   rows.push_back(new_row(ambient, leaves, *now));
   Table next = *now;
   next.rows.push_back(rows.back().get());

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "support/limits.h"
 #include "torch/record/lower.h"
 #include "torch/record/symnode.h"
 #include "torch/record/wrapper.h"
@@ -140,7 +141,7 @@ void ExitNotes::before_guard(Tape& tape, InstrId bound, const std::string& becau
   const Trace& trace = tape.trace();
   if (!possible_ || inside_ > 0 || tape.lent.any() || !(everywhere_ || has_acted(trace))) return;
   if (!exits_.empty() && bound.index < exits_.back().at.instrs) return;   // tested where the side trace begins
-  if (exits_.size() == kMost) return give_up();
+  if (exits_.size() == limits::exits_of_a_recording) return give_up();
   Exit exit;
   exit.at = {static_cast<uint32_t>(trace.instrs.size()), held(trace), born_symbols(trace)};
   exit.steps = script_.size();

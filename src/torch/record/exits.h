@@ -58,8 +58,6 @@ struct Exit {
 
 class ExitNotes {
  public:
-  static constexpr size_t kMost = 16;   // exits of a recording: what goes on longer is a loop over values
-
   explicit ExitNotes(bool everywhere) : everywhere_(everywhere) {}
 
   // --- what the program holds; from any thread

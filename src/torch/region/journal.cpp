@@ -6,6 +6,7 @@
 
 #include "support/error.h"
 #include "support/events.h"
+#include "support/limits.h"
 #include "torch/program/cpp_location.h"
 
 namespace escapement {
@@ -54,7 +55,7 @@ void Journal::note_failure(Reason why, const std::string& detail, bool replays) 
 void Journal::note_miss(const std::function<std::string()>& why) {
   count(Stat::misses);
   const std::lock_guard lock(mutex_);
-  if (misses_.size() < kMisses) misses_.push_back(why());
+  if (misses_.size() < limits::misses_told) misses_.push_back(why());
 }
 
 void Journal::take_over(const Journal& other) {

@@ -28,7 +28,6 @@ class Journal {
   void write(Json& json) const;                                     // the fields misses and fallbacks
 
  private:
-  static constexpr size_t kMisses = 32;   // that are told in full
 
   const std::string& name_;
   const bool strict_;

@@ -4,11 +4,10 @@
 #include <algorithm>
 
 #include "support/fork.h"
+#include "support/limits.h"
 #include "torch/region/call_arguments.h"
 
 namespace escapement {
-
-constexpr size_t kGenerators = 8;   // that a region watches besides torch's own
 
 RecordingBudget::Turn::~Turn() {
   const std::lock_guard lock(budget_.mutex_);
@@ -94,7 +93,7 @@ void RecordingBudget::know(const at::Generator& generator) {
 
 void RecordingBudget::note_generator(const at::Generator& generator) {
   const bool known = std::find(generators_.begin(), generators_.end(), generator) != generators_.end();
-  if (!known && generators_.size() < kGenerators) generators_.push_back(generator);
+  if (!known && generators_.size() < limits::known_generators) generators_.push_back(generator);
 }
 
 std::vector<at::Generator> RecordingBudget::generators() const {

@@ -2,6 +2,7 @@
 // and what is recorded of it becomes a side trace.
 #include "support/error.h"
 #include "support/events.h"
+#include "support/limits.h"
 #include "torch/region/region.h"
 
 namespace escapement {
@@ -73,7 +74,7 @@ void Region::hang(const Recording& recording, const Departed& departed, const st
   try {
     if (recording.refused) throw InternalError(recording.refused_detail, *recording.refused);
     if (!node.is_met_by(recording)) throw InternalError("a number that was read stands in what comes before the exit", Reason::too_many_exits);
-    if (node.sides.list().size() >= ExitNode::kMostSides) return note_not_hung(departed, form, Reason::too_many_exits, "");
+    if (node.sides.list().size() >= limits::sides_of_an_exit) return note_not_hung(departed, form, Reason::too_many_exits, "");
     node.sides.add(maker_.make_side(recording, node));
     count(Stat::side_traces);
   } catch (const InternalError& error) {
@@ -86,8 +87,8 @@ void Region::hang(const Recording& recording, const Departed& departed, const st
 // What cannot be kept does not come again for ever: then the function goes on in replay mode.
 void Region::note_not_hung(const Departed& departed, const std::string& form, Reason why, const std::string& detail) {
   journal_.note_setback(why, detail);
-  const bool full = departed.exit->sides.list().size() >= ExitNode::kMostSides;
-  if (!full && ++departed.exit->refused < ExitNode::kMostRefused) return;
+  const bool full = departed.exit->sides.list().size() >= limits::sides_of_an_exit;
+  if (!full && ++departed.exit->refused < limits::refused_at_an_exit) return;
   departed.version->retired = true;
   budget_.refuse(form, why == Reason::too_many_exits ? why : Reason::data_dependent_guard);
 }

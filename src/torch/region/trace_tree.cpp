@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "support/error.h"
+#include "support/limits.h"
 #include "torch/program/cpp_location.h"
 #include "torch/program/program_info.h"
 #include "torch/region/call_arguments.h"
@@ -49,7 +50,7 @@ const SideTrace* run_side(const ExitNode& exit, std::span<const Argument> argume
     if (!side->program.fits(list.span())) continue;
     const Program::Outcome outcome = side->program.run(list.span(), outputs, {}, true);
     ESCAPEMENT_CHECK(outcome == Program::Outcome::done, "a check failed after an effect");
-    if (side->hits.fetch_add(1, std::memory_order_relaxed) + 1 == kHotHits) side->program.compile_guards();
+    if (side->hits.fetch_add(1, std::memory_order_relaxed) + 1 == limits::hits_to_be_hot) side->program.compile_guards();
     return side.get();
   }
   return nullptr;

@@ -28,9 +28,6 @@ struct SideTrace {
 };
 
 struct ExitNode {
-  static constexpr size_t kMostSides = 8;  // ways to go on from one exit; more is a value that differs at each call
-  static constexpr int kMostRefused = 2;   // recordings from here that could not be kept
-
   ExitNode(const Recording& recording, size_t number, std::span<const at::Tensor> captured);
 
   const Exit exit;

@@ -10,6 +10,7 @@
 
 #include "escapement/escape.h"
 #include "support/grow_only.h"
+#include "support/limits.h"
 #include "torch/program/program.h"
 #include "torch/region/call_arguments.h"
 #include "torch/region/trace_tree.h"
@@ -54,9 +55,6 @@ struct Version {
   void write(Json& json) const;
 };
 
-// A version that has been chosen so often will be chosen again: its guards get machine code.
-inline constexpr int64_t kHotHits = 64;
-
 // The generic trace of a version, what it is bound to, and the process that it is for.
 struct KeptVersion {
   std::shared_ptr<const Trace> trace;
@@ -80,7 +78,7 @@ class VersionList {
   // `walked`: the list in which it was found.
   int retire_checked() const;                  // those without exits that have a check inside; how many there were
   static void count_hit(const List& walked, const Version& version) {
-    if (version.hits.fetch_add(1, std::memory_order_relaxed) + 1 == kHotHits) compile_guards(walked, version);
+    if (version.hits.fetch_add(1, std::memory_order_relaxed) + 1 == limits::hits_to_be_hot) compile_guards(walked, version);
   }
 
   int64_t hits() const;                        // calls that versions have answered

@@ -12,10 +12,6 @@ namespace escapement {
 
 class WastedRuns {
  public:
-  static constexpr int kMost = 64;           // before they are looked at
-  static constexpr int kFew = kMost / 16;    // calls that were answered meanwhile: hardly any
-  static constexpr int kMostFruitless = 4;   // times that hardly any was: the first calls record, and their values may come again
-
   enum class Verdict : uint8_t { go_on, share, useless, too_many_ways };
 
   explicit WastedRuns(bool exits_everywhere) : exits_everywhere_(exits_everywhere) {}   // true: for tests

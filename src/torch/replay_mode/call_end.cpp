@@ -6,6 +6,7 @@
 
 #include "support/error.h"
 #include "support/events.h"
+#include "support/limits.h"
 #include "torch/record/each_tensor.h"
 #include "torch/record/recorder_tape.h"
 #include "torch/replay_mode/call.h"
@@ -122,12 +123,11 @@ std::vector<StreamNode*> ReplayCall::similar_nodes(const StreamNode* shadow) con
 
 // An operator whose number cannot be an input, and which has come with too many different ones.
 bool ReplayCall::too_many_numbers(const c10::OperatorHandle& op, const OpPlan& plan, const Stack& stack) const {
-  constexpr int kMaxNumbers = 4;
   const size_t count = plan.schema->arguments().size();
   const std::span<const c10::IValue> arguments(stack.data() + (stack.size() - count), count);
   const auto described = describe_arguments(segment_, plan, op, arguments, cursor_->extent, {});
   const auto nodes = similar_nodes(nullptr);
-  return std::count_if(nodes.begin(), nodes.end(), [&](const StreamNode* node) { return is_similar(*described, *node); }) >= kMaxNumbers;
+  return std::count_if(nodes.begin(), nodes.end(), [&](const StreamNode* node) { return is_similar(*described, *node); }) >= limits::numbers_of_an_operator;
 }
 
 void ReplayCall::record(const c10::OperatorHandle& op, const OpPlan& plan, Stack& stack) {

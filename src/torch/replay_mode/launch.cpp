@@ -6,6 +6,7 @@
 
 #include "support/error.h"
 #include "support/events.h"
+#include "support/limits.h"
 #include "torch/program/cpp_location.h"
 #include "torch/program/program_info.h"
 
@@ -40,7 +41,7 @@ SegmentLaunch::Ready* SegmentLaunch::ready(const Slots& live, const Options& opt
   if (failed()) return nullptr;
   try {
     // Past the bound one program serves all: it returns whatever the recording knows.
-    const bool all = count_ >= kMaxPrograms;
+    const bool all = count_ >= limits::programs_of_a_segment;
     if (Ready* known = all ? find(results_) : nullptr) return known;
     auto made = compile_for(all ? results_ : live, options);
     if (!made) return fail(Reason::data_dependent_guard), nullptr;

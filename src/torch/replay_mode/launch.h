@@ -42,7 +42,6 @@ class SegmentLaunch {
   std::atomic<SegmentLaunch*> next{nullptr};
 
  private:
-  static constexpr int kMaxPrograms = 8;
   void fail(Reason why) { failed_.store(static_cast<int>(why), std::memory_order_release); }
   Ready* find(const Slots& live) const;
   std::unique_ptr<Ready> compile_for(const Slots& live, const Options& options) const;

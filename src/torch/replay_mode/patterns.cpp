@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "support/limits.h"
 #include "torch/record/recorder_tape.h"
 
 namespace escapement {
@@ -254,7 +255,7 @@ bool can_describe(const OpPlan& plan, std::span<const c10::IValue> arguments) {
     const bool tensors = v.isTensor() || v.isTensorList() || v.isOptionalTensorList() || v.isNone();
     possible = possible && (tensors || can_be_constant(v));
   }
-  return possible && slots < StreamTree::kMaxTable / 4;
+  return possible && slots < limits::table_of_a_segment / 4;
 }
 
 std::unique_ptr<StreamNode> describe_arguments(const Segment& segment, const OpPlan& plan, const c10::OperatorHandle& op,

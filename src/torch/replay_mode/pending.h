@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "support/limits.h"
 #include "torch/replay_mode/deferred.h"
 #include "torch/replay_mode/held.h"
 
@@ -42,7 +43,7 @@ class Pending {
     return place.use_count() == 1 && place.weak_use_count() == 1 && !has_python_object(*place) &&
            place->autograd_meta() == nullptr && place->call() != nullptr;
   }
-  static constexpr size_t kKept = StreamTree::kMaxOperators;
+  static constexpr size_t kKept = limits::operators_of_a_segment;
   std::vector<Place> places_;   // the first `size_` are in use
   size_t size_ = 0;
 };

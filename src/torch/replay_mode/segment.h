@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "support/limits.h"
 #include "torch/replay_mode/launch.h"
 #include "torch/replay_mode/stream.h"
 
@@ -12,7 +13,7 @@ namespace escapement {
 
 class Segment {
  public:
-  Segment() : table_(StreamTree::kMaxTable) {}
+  Segment() : table_(limits::table_of_a_segment) {}
 
   // The child of `parent` that this call of an operator continues with, or null. What it takes from outside is noted, and
   // stays noted only if `accept` follows. `recording`: produced tensors are ordinary ones, to be told from others by

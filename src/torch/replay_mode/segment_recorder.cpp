@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "support/error.h"
+#include "support/limits.h"
 #include "torch/program/host.h"
 #include "torch/record/recorder_fallback.h"
 #include "torch/replay_mode/held.h"
@@ -268,8 +269,8 @@ void SegmentRecorder::note_end(StreamNode& node, const OpPlan& plan) const {
     for (const Pattern& item : pattern.items)
       if (item.kind == Kind::fresh && item.form.shared) end("it reads memory that others than torch may write");
   }
-  const bool wide = node.extent.table > StreamTree::kMaxTable / 2;
-  if (wide || node.extent.operators >= StreamTree::kMaxOperators) end("the segment is long");
+  const bool wide = node.extent.table > limits::table_of_a_segment / 2;
+  if (wide || node.extent.operators >= limits::operators_of_a_segment) end("the segment is long");
 }
 
 void SegmentRecorder::describe_produced(StreamNode& node, const OpPlan& plan, const at::Tensor& program) {

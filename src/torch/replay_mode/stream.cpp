@@ -7,6 +7,7 @@
 #include <bit>
 
 #include "support/events.h"
+#include "support/limits.h"
 #include "torch/record/program_metadata.h"
 #include "torch/replay_mode/host_memory.h"
 #include "torch/replay_mode/launch.h"
@@ -151,7 +152,7 @@ StreamNode* StreamTree::root(uint64_t included, uint64_t excluded, caffe2::TypeM
 bool StreamTree::may_grow(const StreamNode& parent) const {
   int children = 0;
   for (const StreamNode* node = parent.child.load(); node != nullptr; node = node->sibling.load()) ++children;
-  return children < (parent.parent == nullptr ? kMaxRootChildren : kMaxChildren) && nodes_.load() < kMaxNodes;
+  return children < (parent.parent == nullptr ? limits::first_operators : limits::branches_of_an_operator) && nodes_.load() < limits::operators_of_a_function;
 }
 
 template <class T>

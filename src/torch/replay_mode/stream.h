@@ -169,8 +169,6 @@ struct StreamNode {
 
 class StreamTree {
  public:
-  static constexpr uint32_t kMaxTable = 4096, kMaxOperators = 1024;   // of a segment
-  static constexpr int kMaxChildren = 24, kMaxRootChildren = 256, kMaxNodes = 16384;
 
   StreamTree(std::string name, Options options);
   ~StreamTree();

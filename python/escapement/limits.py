@@ -1,0 +1,33 @@
+"""Limits of the Python front ends that are policy: where a program or a call begins to be treated otherwise. One row each, with what becomes of more. Those
+of the core are in src/support/limits.def; docs/limits.md shows both (tests/lint/test_limits.py writes it). What users set themselves is an option."""
+
+TABLE = {}   # name -> (value, what)
+
+
+def limit(name, value, what):
+    TABLE[name] = (value, what)
+    return value
+
+
+# --- torch.compile
+COMPILES = limit("COMPILES", 3, "compiles per function and key: the first and two recompiles, the last of which is made general; then the escape is a graph break")
+FAILURES = limit("FAILURES", 3, "traces of one key that may fail by errors of the program, before the function is left alone")
+REFUSALS = limit("REFUSALS", 16, "calls beyond the budget, before Dynamo is told to ask no more")
+KEY_DEPTH = limit("KEY_DEPTH", 4, "containers and objects inside each other (`cache.layers[0].keys`) whose values make a key; what lies deeper counts as a recompile when it differs")
+KEY_VALUES = limit("KEY_VALUES", 2000, "values looked at in one frame for its key; so with what comes later")
+TRIED_POINTS = limit("TRIED_POINTS", 512, "assignments of declared sizes that are tried one by one, where reasoning about intervals does not decide; of more nothing is concluded")
+# --- call mode
+KEYS = limit("KEYS", 64, "kinds of calls of a function: structures, constants among the arguments, ambient state; more go on in replay mode")
+TABLES = limit("TABLES", 16, "states of flags, and of numbers and objects that a function reads from elsewhere; with more it goes on in replay mode")
+EXACT = limit("EXACT", 8, "versions for values of numbers that are constants in the code; more go on in replay mode")
+FLOATS = limit("FLOATS", 2, "values of a float that are constants, before it becomes a run-time value")
+SETTLED = limit("SETTLED", 32, "calls in a row that no version served, before a function is not recorded any more")
+WORTHWHILE = limit("WORTHWHILE", 16, "calls that justify a recording whose captured tensors are replaced later")
+UNSTABLE = limit("UNSTABLE", 3, "recordings in a row that rebind state, before the function is not recorded any more")
+RESULTS = limit("RESULTS", 1000, "structures of results of one entry, each of which may hold constants; more run eagerly")
+ARGUMENT_PARTS = limit("ARGUMENT_PARTS", 4096, "containers and objects among the arguments of one call, which are copied at every call; calls with more run eagerly")
+# --- what a function reads from elsewhere
+PLACES = limit("PLACES", 4096, "places (globals, cells, attributes, items) that are watched for plain values; of larger functions the rest is not")
+OBJECT_DEPTH = limit("OBJECT_DEPTH", 3, "objects in attributes of objects that are watched; deeper ones are not")
+CALL_DEPTH = limit("CALL_DEPTH", 6, "functions called by functions that are searched for what they read; deeper ones are not")
+ITEMS = limit("ITEMS", 256, "items of a container that are searched; of a longer one the rest is not (and 256 is the last integer that is always one object)")
