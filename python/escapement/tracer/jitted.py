@@ -9,6 +9,7 @@ reach Python at all. What it may serve is written in rows, which change with the
 recording, come to __call__.
 """
 
+import collections
 import functools
 import inspect
 import threading
@@ -20,7 +21,7 @@ import torch
 from ..core import CoreMissing, core
 from ..errors import CompileError, DimError, OptionError
 from ..ledger import LEDGER
-from ..limits import EXACT, FLOATS, KEYS, SETTLED, TABLES, UNSTABLE, WORTHWHILE
+from ..limits import EXACT, FLOATS, KEYS, SERVED, SETTLED, TABLES, UNSTABLE, WORTHWHILE
 from ..locks import fork_safe_lock
 from ..option_values import disabled, resolve
 from ..recording.locator import place_of
@@ -104,25 +105,36 @@ class Table:
         self.families = {}    # structure with all numbers dynamic, and ambient state -> Family
         self.settled = None   # the reason for which all further calls go on in replay mode
         self.floats = False   # whatever plain values are read: there are too many
-        self._unserved, self._hits = 0, 0
+        self._unserved, self._hits, self._lasting = collections.Counter(), 0, 0
 
     def current(self):
         return self.watch.empty or (self.floats or self._plain.same()) and self.watch.same() and self.watch.flags() == self.flags
 
     def note(self, served, reason=None):
         """Whether a version answered a call that came here; the quick way's do not."""
-        self._unserved = 0 if served else self._unserved + 1
-        if self._unserved >= SETTLED:
-            self._unserved = 0
-            self._settle(reason)
+        if not served:
+            self._unserved[reason] += 1
+            if self._unserved.total() >= SETTLED:
+                self._settle()
 
-    def _settle(self, reason):
+    def _settle(self):
+        reasons, self._unserved = self._unserved, collections.Counter()
         regions = [entry.region.info() for family in [*self.families.values()] for entry in [*family.entries.values()]]   # others may add
         before, self._hits = self._hits, sum(version["hits"] for region in regions for version in region["versions"])
-        if self._hits != before:
-            return   # the quick way serves other calls of this function
-        lasting = {why: times for region in regions for why, times in region["fallbacks"].items() if why in LASTING}
-        self.settled = reason or (max(lasting, key=lasting.get) if sum(lasting.values()) >= SETTLED // 2 else None)
+        lasting = collections.Counter()
+        for region in regions:
+            lasting.update({why: times for why, times in region["fallbacks"].items() if why in LASTING})
+        earlier, self._lasting = self._lasting, lasting.total()
+        if self._hits - before >= SERVED * SETTLED:
+            return   # the quick way serves most calls of this function
+        del reasons[None]
+        if reasons.total() >= SETTLED // 2:
+            self.settled = reasons.most_common(1)[0][0]
+        elif self._lasting - earlier >= SETTLED // 2:
+            self.settled = lasting.most_common(1)[0][0]
+        if self.settled:
+            self.rows = ()
+            self._changed(self)
 
     def withdraw(self, entry):
         """From the quick way."""
@@ -202,7 +214,7 @@ class Jitted:
             return self._eager("no_core", args, kwargs, error)
 
     def _compiled(self, table, args, kwargs):
-        if table.settled:
+        if table.settled and not core().has_begun_a_call():
             self._count(table.settled, None)
             return self._replay(args, kwargs)
         if grad_mode() and (any_requires_grad(args) or table.watch.needs_gradient()):

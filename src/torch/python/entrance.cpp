@@ -217,6 +217,8 @@ bool is_row(PyObject* row) {
 
 PyTypeObject* entrance_type = nullptr;
 
+PyObject* has_begun_a_call(PyObject*, PyObject*) { return PyBool_FromLong(Region::has_begun_a_call()); }
+
 PyObject* set_rows(PyObject*, PyObject* args) {
   PyObject *object, *rows;
   if (!PyArg_ParseTuple(args, "O!O!", entrance_type, &object, &PyTuple_Type, &rows)) return nullptr;
@@ -263,6 +265,7 @@ PyType_Spec kSpec = {"escapement._C.Entrance", sizeof(EntranceObject), 0,
                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, kSlots};
 
 PyMethodDef kFunctions[] = {{"set_rows", set_rows, METH_VARARGS, "set_rows(entrance, rows): what the quick way serves."},
+                            {"has_begun_a_call", has_begun_a_call, METH_NOARGS, "Whether a version has begun the call that this thread is in, which must be gone on with."},
                             {"enable_entrance", enable_entrance, METH_VARARGS, "enable_entrance(type, recording, first, all_but_last)"},
                             {nullptr, nullptr, 0, nullptr}};
 

@@ -78,6 +78,8 @@ class ESCAPEMENT_API Region : public Body {
   // from there.
   bool serve(const Values& arguments, Values& outputs);
   bool serve(std::span<const Argument> arguments, Values& outputs);
+  // Whether `serve` has begun a call of some region on this thread that must be gone on with.
+  static bool has_begun_a_call();
   // Whether a call that `serve` has begun was not gone on with. It is forgotten.
   static bool lost_a_call();
 

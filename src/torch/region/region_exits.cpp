@@ -19,6 +19,11 @@ std::optional<Left>& left() {
   return left;
 }
 
+bool is_full(const Departed& departed) {
+  if (departed.exit->sides.list().size() >= limits::sides_of_an_exit) return true;
+  return departed.version->sides.load(std::memory_order_relaxed) >= limits::sides_of_a_version;
+}
+
 }  // namespace
 
 void Region::leave(Departed departed) { left() = Left{this, std::move(departed)}; }
@@ -30,6 +35,8 @@ bool Region::take_left(Departed& departed) {
   begun.reset();
   return true;
 }
+
+bool Region::has_begun_a_call() { return left().has_value(); }
 
 bool Region::lost_a_call() {
   const bool lost = left().has_value();
@@ -74,8 +81,9 @@ void Region::hang(const Recording& recording, const Departed& departed, const st
   try {
     if (recording.refused) throw InternalError(recording.refused_detail, *recording.refused);
     if (!node.is_met_by(recording)) throw InternalError("a number that was read stands in what comes before the exit", Reason::too_many_exits);
-    if (node.sides.list().size() >= limits::sides_of_an_exit) return note_not_hung(departed, form, Reason::too_many_exits, "");
+    if (is_full(departed)) return note_not_hung(departed, form, Reason::too_many_exits, "");
     node.sides.add(maker_.make_side(recording, node));
+    departed.version->sides.fetch_add(1, std::memory_order_relaxed);
     count(Stat::side_traces);
   } catch (const InternalError& error) {
     note_not_hung(departed, form, error.reason, error.what());
@@ -87,8 +95,7 @@ void Region::hang(const Recording& recording, const Departed& departed, const st
 // What cannot be kept does not come again for ever: then the function goes on in replay mode.
 void Region::note_not_hung(const Departed& departed, const std::string& form, Reason why, const std::string& detail) {
   journal_.note_setback(why, detail);
-  const bool full = departed.exit->sides.list().size() >= limits::sides_of_an_exit;
-  if (!full && ++departed.exit->refused < limits::refused_at_an_exit) return;
+  if (!is_full(departed) && ++departed.exit->refused < limits::refused_at_an_exit) return;
   departed.version->retired = true;
   budget_.refuse(form, why == Reason::too_many_exits ? why : Reason::data_dependent_guard);
 }

@@ -44,6 +44,7 @@ struct Version {
   std::shared_ptr<const Trace> generic;  // null unless traces are kept
   std::unique_ptr<ExitNode> exit;        // null: it ends with the program's results
   mutable std::atomic<int64_t> hits{0};
+  mutable std::atomic<int> sides{0};          // side traces that calls have added
   mutable std::atomic<bool> retired{false};   // not tried any more: goes on from an exit in too many ways, or ran up to a check too often (wasted_runs.h)
 
   bool fits(const Ground& now, std::span<const Argument> arguments) const {

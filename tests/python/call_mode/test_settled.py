@@ -96,3 +96,33 @@ def test_clear_begins_anew():
     escapement.reset()
     jitted(made(0))
     assert escapement.stats()["recordings"] >= 1
+
+
+def changes_by_number(x, rate):
+    x.add_(x.detach().clone(), alpha=-rate)   # a number that stands in the operator: each is another recording
+
+
+def goes_new_ways(x):
+    x.mul_(1.0)
+    for place in range(x.shape[0]):
+        if x[place] > 0:
+            x[place] *= 2
+    return x + 1
+
+
+SELDOM = {"numbers in turn": lambda call: (changes_by_number, (0.5 / (call % 9 + 1),), 5), "ways": lambda call: (goes_new_ways, (), 1 if call % 8 == 0 else 8)}
+
+
+@pytest.mark.parametrize("name", SELDOM)
+def test_a_call_that_is_served_now_and_then_does_not_keep_it_recording(name):
+    jitted, kinds, late = escapement.jit(SELDOM[name](0)[0]), SELDOM[name], []
+    for call in range(900):
+        program, numbers, length = kinds(call)
+        ours, theirs = (torch.randn(length, generator=torch.Generator().manual_seed(call)) for _ in range(2))
+        if call == 700:
+            escapement.reset()
+        result, expected = jitted(ours, *numbers), program(theirs, *numbers)
+        assert torch.equal(ours, theirs) and (expected is None or torch.equal(result, expected))
+    found = escapement.stats()
+    assert found.get("side_traces", 0) == 0 and found.get("recordings", 0) <= 12, (found, jitted.info()["eager"])
+    assert "replay mode: " in str(escapement.explain(jitted)(*[torch.randn(8), *kinds(0)[1]]))
