@@ -104,10 +104,13 @@ class Table:
         self._plain = watch.plain_contents()
         self.families = {}    # structure with all numbers dynamic, and ambient state -> Family
         self.settled = None   # the reason for which all further calls go on in replay mode
+        self.unstable = False # settled because the program changes its state itself
         self.floats = False   # whatever plain values are read: there are too many
         self._unserved, self._hits, self._lasting = collections.Counter(), 0, 0
 
     def current(self):
+        if self.unstable:   # nothing is assumed of what changes at each call
+            return self.watch.flags() == self.flags
         return self.watch.empty or (self.floats or self._plain.same()) and self.watch.same() and self.watch.flags() == self.flags
 
     def note(self, served, reason=None):
@@ -342,7 +345,7 @@ class Jitted:
         if len(self._tables) < TABLES and not unstable:
             self._tables[watch.key()] = table
         else:
-            table.floats, table.settled = True, "state_changed" if unstable else "too_many_values_elsewhere"
+            table.floats, table.unstable, table.settled = True, unstable, "state_changed" if unstable else "too_many_values_elsewhere"
         return table
 
     def _enter(self, table):

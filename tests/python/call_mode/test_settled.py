@@ -126,3 +126,26 @@ def test_a_call_that_is_served_now_and_then_does_not_keep_it_recording(name):
     found = escapement.stats()
     assert found.get("side_traces", 0) == 0 and found.get("recordings", 0) <= 12, (found, jitted.info()["eager"])
     assert "replay mode: " in str(escapement.explain(jitted)(*[torch.randn(8), *kinds(0)[1]]))
+
+
+class Keeping(torch.nn.Module):
+    kept = None
+
+    def forward(self, x):
+        self.kept = x * 2
+        return self.kept + 1
+
+
+def test_what_changes_at_each_call_is_not_searched_at_each_call(monkeypatch):
+    from escapement.tracer import jitted as front
+
+    module, eager, searches = Keeping(), Keeping(), []
+    jitted = escapement.jit(module)
+    for call in range(40):
+        torch.testing.assert_close(jitted(made(call)), eager(made(call)))
+    watch = front.Watch
+    monkeypatch.setattr(front, "Watch", lambda fn: searches.append(fn) or watch(fn))
+    for call in range(20):
+        torch.testing.assert_close(jitted(made(call)), eager(made(call)))
+        assert torch.equal(module.kept, eager.kept)
+    assert searches == []
