@@ -80,7 +80,7 @@ void Region::hang(const Recording& recording, const Departed& departed, const st
   ExitNode& node = *departed.exit;
   try {
     if (recording.refused) throw InternalError(recording.refused_detail, *recording.refused);
-    if (!node.is_met_by(recording)) throw InternalError("a number that was read stands in what comes before the exit", Reason::too_many_exits);
+    if (!node.is_met_by(recording)) throw InternalError("the program did something else before the exit than it had done; mostly a number that it reads stands there", Reason::too_many_exits);
     if (is_full(departed)) return note_not_hung(departed, form, Reason::too_many_exits, "");
     node.sides.add(maker_.make_side(recording, node));
     departed.version->sides.fetch_add(1, std::memory_order_relaxed);

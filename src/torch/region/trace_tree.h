@@ -1,6 +1,7 @@
-// The trace tree of one version. A recording whose host looked at a value behind an effect is cut at each such place (record/exits.h): the
-// version's own program ends at the first, and hands what is still needed to the side trace that its entry checks choose; that may end at
-// another exit, and so on. A call that finds no side trace goes on with the program itself, by fast-forward, and records one (region_exits.cpp).
+// The trace tree of one version. A recording whose host looked at a value behind an effect, or anywhere where versions had run in vain (wasted_runs.h),
+// is cut at each such place (record/exits.h): the version's own program ends at the first, and hands what is still needed to the side trace that its
+// entry checks choose; that may end at another exit, and so on. A call that finds no side trace goes on with the program itself, by fast-forward, and
+// records one (region_exits.cpp).
 #pragma once
 
 #include <atomic>

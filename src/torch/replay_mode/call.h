@@ -97,6 +97,8 @@ class ReplayCall final : public OpListener {
   bool try_launch(SegmentLaunch& launch, const Slots& live, std::span<const Argument> inputs);
   void run_one_by_one();
   void run_for_layouts(const Slots& held);
+  bool ended_at_a_write(const std::string& said);
+  Reason why_not_launched() const;
   void refuse_if_strict(Reason why);
   bool needs_eager_layout(const Slots& held) const;
   bool holds_now(uint32_t produced) const;

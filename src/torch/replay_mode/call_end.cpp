@@ -39,6 +39,11 @@ bool reads_written(const std::vector<c10::IValue>& read, const StreamNode& write
                      [&](uint32_t argument) { return arguments[argument].isTensor() && reads(arguments[argument].toTensor()); });
 }
 
+std::string text_of(const std::exception& error) {
+  const auto* const torchs = dynamic_cast<const c10::Error*>(&error);
+  return torchs ? torchs->what_without_backtrace() : error.what();
+}
+
 // Without memory: what an operator does with it says what it thinks of sizes and dtypes alone.
 at::Tensor without_memory(const at::Tensor& tensor) {
   if (!tensor.defined()) return tensor;
@@ -53,29 +58,28 @@ c10::IValue without_memory(const c10::IValue& value) {
   return list;
 }
 
-// Then it has looked at nothing else, and written nothing.
-bool refuses_sizes(const StreamNode& write, const torch::jit::Stack& arguments) {
+// Whether it was the sizes or dtypes that it raised `said` for: it says the same of tensors without memory. Then it has written nothing. Other
+// errors (an index, a value) may come in the middle of the work, and an operator that cannot do without memory says something else.
+bool refuses_sizes(const StreamNode& write, const torch::jit::Stack& arguments, const std::string& said) {
   torch::jit::Stack stack;
   for (const c10::IValue& argument : arguments) stack.push_back(without_memory(argument));
   try {
     run_unseen(write.op, stack);
-  } catch (const c10::NotImplementedError&) {
-    return false;
-  } catch (const std::exception&) {
-    return true;
+  } catch (const std::exception& error) {
+    return text_of(error) == said;
   }
   return false;
 }
 
-// What is pending before the write that a segment ends with: computed, since one of them has raised and the program may catch that.
-std::vector<at::Tensor> before_the_write(const Segment& segment) {
+// What is pending before the write that a segment ends with: computed, since one of them has raised `said` and the program may catch that.
+std::vector<at::Tensor> before_the_write(const Segment& segment, const std::string& said) {
   std::vector<at::Tensor> real;
   std::vector<c10::IValue> read;
   const StreamNode& write = *segment.nodes().back();
   try {
     for (const StreamNode* node : segment.nodes()) {
       torch::jit::Stack stack = segment.arguments_of(*node, real);
-      if (node == &write) return reads_written(read, write, stack) && !refuses_sizes(write, stack) ? std::vector<at::Tensor>() : real;
+      if (node == &write) return reads_written(read, write, stack) && !refuses_sizes(write, stack, said) ? std::vector<at::Tensor>() : real;
       const bool is_view = !node->produced.empty() && node->produced[0].view_of >= 0;   // which reads nothing
       if (!is_view) read.insert(read.end(), stack.begin(), stack.end());
       run_unseen(node->op, stack);
@@ -213,7 +217,7 @@ void ReplayCall::flush() {
     start_recording();
     return finish_recording();
   }
-  refuse_if_strict(Reason::too_many_recordings);
+  refuse_if_strict(why_not_launched());
   tree_.note(Reason::too_many_recordings);
   run_one_by_one();
 }
@@ -262,13 +266,12 @@ bool ReplayCall::try_launch(SegmentLaunch& launch, const Slots& live, std::span<
   std::vector<c10::IValue> outputs;
   try {
     if (ready->program.run(inputs, outputs) != Program::Outcome::done) return count(Stat::exits), false;
-  } catch (...) {
-    if (cursor_->ends && !cursor_->bumped.empty()) {   // it may have written already, and is not run again
-      settle(before_the_write(segment_));
-      reset();
-      throw;
-    }
+  } catch (const std::exception& error) {
+    if (ended_at_a_write(text_of(error))) throw;
     return count(Stat::exits), false;   // one by one the error is eager's, and comes from its own operator
+  } catch (...) {
+    if (ended_at_a_write({})) throw;
+    return count(Stat::exits), false;
   }
   std::vector<at::Tensor> real(pending_.size());
   for (size_t i = 0; i < ready->results.size(); ++i) real[ready->results[i]] = outputs[i].toTensor();
@@ -278,11 +281,24 @@ bool ReplayCall::try_launch(SegmentLaunch& launch, const Slots& live, std::span<
   return true;
 }
 
+// It raised `said`. A write may have been made already, and is not run again.
+bool ReplayCall::ended_at_a_write(const std::string& said) {
+  if (!cursor_->ends || cursor_->bumped.empty()) return false;
+  settle(before_the_write(segment_, said));
+  reset();
+  return true;
+}
+
+Reason ReplayCall::why_not_launched() const {
+  Reason why = Reason::too_many_recordings;
+  for (const SegmentLaunch* launch = cursor_->launch.load(); launch != nullptr; launch = launch->next.load())
+    if (launch->failed()) why = *launch->failed();
+  return why;
+}
+
 // With `strict` nothing may run that was to be compiled and is not.
 void ReplayCall::refuse_if_strict(Reason why) {
   if (!tree_.options().strict) return;
-  for (const SegmentLaunch* launch = cursor_->launch.load(); launch != nullptr; launch = launch->next.load())
-    if (why == Reason::too_many_recordings && launch->failed()) why = *launch->failed();
   const size_t operators = segment_.nodes().size();
   lose_pending();
   reset();

@@ -135,41 +135,53 @@ def test_any_exit_may_be_taken(program, every):
     assert after["eager_calls"] == before["eager_calls"] and after["exits"] > before["exits"]
 
 
-def test_a_loop_of_four_rounds_is_one_tree():
+def rounds_of(most):
     def program(x, rounds):
-        for i in range(6):
+        for i in range(most):
             x = x.sin() + 1
             if rounds[0] <= i:
                 break
         return x
 
-    jitted = escapement.jit(program)
-    for _ in range(40):
-        for rounds in range(5):
-            x, limit = torch.ones(3, 2), torch.tensor([float(rounds)])
+    return program
+
+
+def run_rounds(jitted, program, numbers, sizes=((3, 2),)):
+    for rounds in numbers:
+        for size in sizes:
+            x, limit = torch.ones(size), torch.tensor([float(rounds)])
             same(jitted(x, limit), program(x, limit))
+
+
+def test_a_loop_of_four_rounds_is_one_tree():
+    program, jitted = rounds_of(6), escapement.jit(rounds_of(6))
+    for _ in range(40):
+        run_rounds(jitted, program, range(5))
     versions = jitted.info()["regions"][0]["versions"]
-    assert [version.get("retired", False) for version in versions if "exit" not in version] == [True] * (len(versions) - 1)
+    assert [version["retired"] for version in versions if "exit" not in version] == [True] * (len(versions) - 1)
     assert "exit" in versions[-1] and jitted.info()["regions"][0]["fallbacks"] == {}
 
 
-def test_too_many_rounds_go_on_in_replay_mode():
-    def program(x, rounds):
-        for i in range(40):
-            x = x.sin() + 1
-            if rounds[0] <= i:
-                break
-        return x
-
-    jitted = escapement.jit(program)
-    for _ in range(12):
-        for rounds in range(0, 38, 3):
-            x, limit = torch.ones(3, 2), torch.tensor([float(rounds)])
-            same(jitted(x, limit), program(x, limit))
+def test_the_tree_is_for_all_sizes():
+    program, jitted = rounds_of(6), escapement.jit(rounds_of(6))
+    for _ in range(40):
+        run_rounds(jitted, program, range(5))
     before = stats()
-    for rounds in range(0, 38, 3):
-        x, limit = torch.ones(3, 2), torch.tensor([float(rounds)])
-        same(jitted(x, limit), program(x, limit))
+    sizes = [(0, 2), (1, 1), (2, 0), (1, 7), (13, 1), (31, 17), (101, 3)]
+    run_rounds(jitted, program, range(5), sizes)
+    after = stats()
+    moved = {name: after[name] - before[name] for name in ("recordings", "side_traces", "eager_calls", "hits")}
+    assert moved == {"recordings": 0, "side_traces": 0, "eager_calls": 0, "hits": 5 * len(sizes)}
+    assert after["launches"] - before["launches"] >= sum(rounds + 1 for rounds in range(5)) * 4
+    assert jitted.info()["regions"][0]["fallbacks"] == {}
+
+
+def test_too_many_rounds_go_on_in_replay_mode():
+    program, jitted = rounds_of(40), escapement.jit(rounds_of(40))
+    for _ in range(12):
+        run_rounds(jitted, program, range(0, 38, 3))
+    before = stats()
+    run_rounds(jitted, program, range(0, 38, 3))
     after = stats()
     assert after["recordings"] == before["recordings"] and after["eager_calls"] == before["eager_calls"]
     assert set(jitted.info()["regions"][0]["fallbacks"]) & {"too_many_exits", "data_dependent_guard"}
