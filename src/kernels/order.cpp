@@ -1,4 +1,5 @@
 // Order: which group runs when, and which reads and writes of one storage may be in one kernel.
+#include <algorithm>
 #include <numeric>
 #include <queue>
 #include <span>
@@ -95,14 +96,35 @@ class Successors {
 
 }  // namespace
 
+namespace {
+
+// By group: the first of its members that a check reads, if any does.
+CheckedVector<uint32_t> first_checked(const FuseGraph& graph, size_t groups) {
+  CheckedVector<uint32_t> first(groups, UINT32_MAX);
+  std::vector<bool> checked(graph.trace.instrs.size());
+  for (const Guard& guard : graph.trace.guards)
+    for (const Dim side : {guard.left, guard.right})
+      for (const Symbol symbol : graph.trace.dims.symbols(side)) {
+        const ValueId source = graph.trace.dims.info(symbol).source.value;
+        if (source && graph.trace[source].definition) checked[graph.trace[source].definition.index] = true;
+      }
+  for (uint32_t i = static_cast<uint32_t>(graph.nodes.size()); i-- > 0;)
+    if (const GraphNode& node = graph.nodes[i]; checked[node.instr.index] && node.group != kNoIndex) first[node.group] = i;
+  return first;
+}
+
+}  // namespace
+
 std::vector<uint32_t> order_groups(const FuseGraph& graph, const CheckedVector<Group>& groups) {
   const Successors successors(graph, groups.size());
   CheckedVector<uint32_t> waiting(groups.size(), 0);
   for_each_dependency(graph, [&](uint32_t, uint32_t to) { ++waiting[to]; });
-  // Of those that are ready the one whose last member comes first in the program: values die early.
+  // Of those that are ready the one whose last member comes first in the program: values die early. Where a check waits for one of its members
+  // that one counts, whatever was joined to it: behind an effect it would come too late.
+  const CheckedVector<uint32_t> checked = first_checked(graph, groups.size());
   using Entry = std::pair<uint32_t, uint32_t>;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
-  const auto push = [&](uint32_t g) { ready.push({groups[g].members.back(), g}); };
+  const auto push = [&](uint32_t g) { ready.push({std::min(groups[g].members.back(), checked[g]), g}); };
   size_t left = 0;
   for (uint32_t g = 0; g < groups.size(); ++g) {
     if (groups[g].members.empty()) continue;

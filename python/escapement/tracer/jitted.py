@@ -4,7 +4,7 @@ Call mode. A call is flattened (tree.py); everything that eager's behaviour depe
 float is the key; each key has one Region of the core (jit_entry.py). Tensor sizes and integers are symbols in it, so a key
 serves all of them. What a call cannot have compiled runs `fn` itself, counted under a reason of REASONS; only call mode's contract (Python state is read when recording, not at every call) is unguarded, and `check=` tests it.
 
-The quick way, for arguments that all are tensors or integers, is the core's Entrance: calls that an existing version serves do not
+The quick way, for arguments that all are tensors, numbers or constants, is the core's Entrance: calls that an existing version serves do not
 reach Python at all. What it may serve is written in rows, which change with the table that they stand in. All other calls, and every
 recording, come to __call__.
 """
@@ -406,9 +406,8 @@ class Jitted:
     def _offer(self, table, entry, structure):
         """To the quick way, if that way can tell such calls apart."""
         positional, names, named = structure
-        plain = all(child[0] in ("tensor", "int") for child in (*positional, *named))
-        if plain and not any_autocast() and not self._checker.active and not (grad_mode() and table.watch.tensors):
-            kinds = (*map(leaf_type, positional), *map(leaf_type, named))
+        kinds = tuple(map(kind_of, (*positional, *named)))
+        if all(kinds) and not any_autocast() and not self._checker.active and not (grad_mode() and table.watch.tensors):
             table.offer(entry, (grad_mode(), inference_mode(), default_dtype()), kinds, names)
 
     def _note(self, entry):
@@ -494,8 +493,12 @@ def weak_method(method):
     return call
 
 
-def leaf_type(structure):
-    return structure[1] if structure[0] == "tensor" else int
+def kind_of(structure):
+    """Of an argument, as the quick way knows it; None if it does not."""
+    how, *rest = structure
+    if how == "constant":
+        return (rest[0].value,)
+    return {"tensor": rest and rest[0], "int": int, "float": float}.get(how)
 
 
 def rebuild(fn, dims, mode, check, options):

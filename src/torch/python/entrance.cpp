@@ -1,11 +1,13 @@
 // The quick way into a jitted function. It serves calls that an existing version fits, and nothing else: whatever is unusual about a
 // call or about torch's state, and every recording, goes to the Python `__call__`, which asks the same questions and more.
 //
-// A row says which calls an entry serves (jitted.py makes it): (types of the arguments, names of the keyword arguments, grad mode,
-// inference mode, default dtype, region, builders of results, whether no two arguments can be one tensor, state). The state says whether
-// the modules still hold what they held: None, a Contents, or an object that is asked in Python.
+// A row says which calls an entry serves (jitted.py makes it): (kinds of the arguments, names of the keyword arguments, grad mode,
+// inference mode, default dtype, region, builders of results, whether no two arguments can be one tensor, state). A kind is the type of a
+// tensor or number, which may have any value, or a constant, alone in a tuple. The state says whether the modules still hold what they
+// held: None, a Contents, or an object that is asked in Python.
 #include "torch/python/entrance.h"
 
+#include <ATen/ScalarOps.h>
 #include <ATen/TensorSubclassLikeUtils.h>
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/GradMode.h>
@@ -14,8 +16,12 @@
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <structmember.h>
 #include <torch/csrc/Dtype.h>
+#include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <ATen/PythonTorchFunctionTLS.h>
+
+#include <bit>
+#include <cmath>
 
 #include "torch/python/contents.h"
 #include "torch/python/region_type.h"
@@ -30,7 +36,7 @@ struct EntranceObject {
   PyObject* rows;  // tuple, replaced as a whole
 };
 
-enum Field : Py_ssize_t { kTypes, kNames, kGrad, kInference, kDtype, kRegion, kResults, kLone, kState, kFields };
+enum Field : Py_ssize_t { kKinds, kNames, kGrad, kInference, kDtype, kRegion, kResults, kLone, kState, kFields };
 
 // Set once, by `enable_entrance`. They live as long as the process.
 PyObject* slow_call = nullptr;       // Jitted.__call__
@@ -73,10 +79,26 @@ bool same_names(PyObject* expected, PyObject* names) {
   return true;
 }
 
-bool same_types(PyObject* expected, PyObject* const* args, Py_ssize_t count) {
+// The same object, or a string or number that cannot be told from it.
+bool is_constant(PyObject* expected, PyObject* given) {
+  if (expected == given) return true;
+  if (Py_TYPE(expected) != Py_TYPE(given)) return false;
+  if (PyFloat_CheckExact(given))
+    return std::bit_cast<uint64_t>(PyFloat_AS_DOUBLE(expected)) == std::bit_cast<uint64_t>(PyFloat_AS_DOUBLE(given));
+  if (PyUnicode_CheckExact(given)) return PyUnicode_Compare(expected, given) == 0;
+  return PyLong_CheckExact(given) && PyObject_RichCompareBool(expected, given, Py_EQ) == 1;
+}
+
+bool is_of_kind(PyObject* kind, PyObject* argument) {
+  if (PyTuple_CheckExact(kind)) return is_constant(PyTuple_GET_ITEM(kind, 0), argument);
+  if (kind != reinterpret_cast<PyObject*>(Py_TYPE(argument))) return false;
+  return !PyFloat_CheckExact(argument) || !std::isnan(PyFloat_AS_DOUBLE(argument));   // a constant, by its bits
+}
+
+bool same_kinds(PyObject* expected, PyObject* const* args, Py_ssize_t count) {
   if (PyTuple_GET_SIZE(expected) != count) return false;
   for (Py_ssize_t i = 0; i < count; ++i) {
-    if (PyTuple_GET_ITEM(expected, i) != reinterpret_cast<PyObject*>(Py_TYPE(args[i]))) return false;
+    if (!is_of_kind(PyTuple_GET_ITEM(expected, i), args[i])) return false;
   }
   return true;
 }
@@ -92,7 +114,7 @@ bool same_state(PyObject* row) {
 bool all_distinct(PyObject* const* args, Py_ssize_t count) {
   for (Py_ssize_t i = 1; i < count; ++i) {
     for (Py_ssize_t j = 0; j < i; ++j) {
-      if (args[i] == args[j] && !PyLong_CheckExact(args[i])) return false;
+      if (args[i] == args[j] && THPVariable_Check(args[i])) return false;
     }
   }
   return true;
@@ -137,12 +159,20 @@ PyObject* build_result(PyObject* results, const Region::Values& outputs) {
   return result;
 }
 
+// A float whose value varies is a tensor without axes to a region, as from `Entry.tensors`.
+c10::IValue leaf_from_python(PyObject* object) {
+  return PyFloat_CheckExact(object) ? c10::IValue(at::scalar_to_tensor(PyFloat_AS_DOUBLE(object))) : value_from_python(object);
+}
+
 // Null without an exception: no version fits.
 PyObject* serve(PyObject* row, PyObject* const* args, Py_ssize_t count) {
   try {
     Region::Values arguments, outputs;
     arguments.reserve(static_cast<size_t>(count));
-    for (Py_ssize_t i = 0; i < count; ++i) arguments.push_back(value_from_python(args[i]));
+    PyObject* const kinds = PyTuple_GET_ITEM(row, kKinds);
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      if (!PyTuple_CheckExact(PyTuple_GET_ITEM(kinds, i))) arguments.push_back(leaf_from_python(args[i]));
+    }
     if (!region_of(PyTuple_GET_ITEM(row, kRegion))->serve(arguments, outputs)) return nullptr;
     return build_result(PyTuple_GET_ITEM(row, kResults), outputs);
   } catch (...) {
@@ -155,7 +185,7 @@ PyObject* serve(PyObject* row, PyObject* const* args, Py_ssize_t count) {
 PyObject* find_row(PyObject* rows, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(rows); ++i) {
     PyObject* const row = PyTuple_GET_ITEM(rows, i);
-    if (!same_types(PyTuple_GET_ITEM(row, kTypes), args, count) || !same_names(PyTuple_GET_ITEM(row, kNames), names)) continue;
+    if (!same_kinds(PyTuple_GET_ITEM(row, kKinds), args, count) || !same_names(PyTuple_GET_ITEM(row, kNames), names)) continue;
     if (same_state(row)) return is_true(row, kLone) || all_distinct(args, count) ? row : nullptr;
   }
   return nullptr;

@@ -131,6 +131,7 @@ void Choices::written(ValueId value) {
   for (Noted& noted : noted_) {
     const bool is_copy = storage(noted.copy) == storage(value), is_source = storage(noted.choice.source) == storage(value);
     if (is_argument(noted.choice) && (is_copy || is_source)) demand_kind(noted);
+    if (noted.choice.atens && noted.choice.copies && (is_copy || is_source)) hold_side(noted);   // a view sees the write, a copy does not
   }
   hold_modes(storage(value));
 }

@@ -245,6 +245,35 @@ bool lower_with(OpCall& call, Op op, Attrs attrs) {
   return wanted == 0 && emit(call, op, operands, std::move(attrs));
 }
 
+// A factor that may be another number at the next call is an operand. ATen reads it in the type of the result.
+std::optional<c10::Scalar> varying(const OpCall& call, std::string_view name) {
+  if (!call.given(name)) return {};
+  const c10::Scalar factor = call.arg(name).toScalar();
+  const bool wide = call.result_type() == DType::f32 || call.result_type() == DType::f64;
+  return factor.isSymFloat() && wide ? std::optional(factor) : std::nullopt;
+}
+
+Attrs with_factor(double factor) {
+  Attrs attrs;
+  attrs.value = real_number(factor);
+  return attrs;
+}
+
+// added + factor * scaled, or minus it, with one rounding: addcmul's.
+bool lower_scaled(OpCall& call, std::string_view added, std::string_view scaled, const c10::Scalar& alpha, bool minus) {
+  const DType type = call.result_type();
+  Operands operands(call);
+  if (!operands.add(added) || !operands.add(scaled) || !operands.any_tensor()) return call.decline(Reason::call_attribute);
+  const DType common = operands.common();
+  if (common != type || converts_for_out(call, Op::add, common)) return call.decline(Reason::call_dtype);
+  if (!call.must_fit(alpha, type)) return call.decline(Reason::call_attribute);
+  std::vector<ValueId> values = in_common(call, Op::add, operands.list(), common);
+  const ValueId factor = call.scalar(alpha, type);
+  values.push_back(minus ? call.build.pointwise(Op::neg, std::vector<ValueId>{factor}) : factor);
+  if (layout_is_open(call, values)) return call.decline(Reason::call_layout);
+  return call.done(call.build.pointwise(Op::addcmul, values, with_factor(1)));
+}
+
 }  // namespace
 
 bool lower_pointwise(OpCall& call, Op op) {
@@ -253,11 +282,13 @@ bool lower_pointwise(OpCall& call, Op op) {
 
 bool lower_add(OpCall& call) {
   Attrs attrs;
+  if (const auto alpha = varying(call, "alpha")) return lower_scaled(call, "self", "other", *alpha, call.plan.base != "add");
   if (!take_alpha(call, attrs)) return call.decline(Reason::call_attribute);
   return lower_with(call, call.plan.base == "add" ? Op::add : Op::sub, std::move(attrs));
 }
 
 bool lower_rsub(OpCall& call) {
+  if (const auto alpha = varying(call, "alpha")) return lower_scaled(call, "other", "self", *alpha, true);
   Operands operands(call);
   Attrs attrs;
   const bool ok = take_alpha(call, attrs) && operands.add("other") && operands.add("self");
@@ -460,13 +491,27 @@ bool lower_round(OpCall& call) {
   return lower_pointwise(call, Op::round);
 }
 
+namespace {
+
+bool lower_scaled_pair(OpCall& call, Op op, Operands& operands, const c10::Scalar& value) {
+  const DType type = call.result_type();
+  if (operands.common() != type || converts_for_out(call, op, type)) return call.decline(Reason::call_dtype);
+  if (!operands.any_tensor() || !call.must_fit(value, type)) return call.decline(Reason::call_attribute);
+  std::vector<ValueId> values = in_common(call, op, operands.list(), type);
+  if (layout_is_open(call, values)) return call.decline(Reason::call_layout);
+  values[1] = call.build.pointwise(Op::mul, std::vector<ValueId>{call.scalar(value, type), values[1]});
+  return call.done(call.build.pointwise(op, values, with_factor(1)));
+}
+
+}  // namespace
+
 bool lower_addc(OpCall& call) {
   Operands operands(call);
   if (!operands.add("self") || !operands.add("tensor1") || !operands.add("tensor2")) return call.decline(Reason::call_attribute);
   if (!is_float(call.result_type())) return call.decline(Reason::call_dtype);
-  Attrs attrs;
-  attrs.value = real_number(call.number("value", 1));
-  return emit(call, call.plan.base == "addcmul" ? Op::addcmul : Op::addcdiv, operands, std::move(attrs));
+  const Op op = call.plan.base == "addcmul" ? Op::addcmul : Op::addcdiv;
+  if (const auto value = varying(call, "value")) return lower_scaled_pair(call, op, operands, *value);
+  return emit(call, op, operands, with_factor(call.number("value", 1)));
 }
 
 bool lower_lerp(OpCall& call) {

@@ -234,7 +234,10 @@ void note_inference(Tape& tape, const std::vector<c10::IValue>& outputs) {
 
 void note_outputs(Tape& tape, const std::vector<c10::IValue>& outputs) {
   hand_over_requests(tape, outputs);
-  tape.end_question();
+  {
+    const ExitNotes::InsideOp no_exit(tape.exits.get());   // the program had its answer while it held more than it does now
+    tape.end_question();
+  }
   if (tape.live()) tape.lent.take_in(tape);
   if (tape.live()) check_world(tape);
   if (tape.live()) note_inference(tape, outputs);

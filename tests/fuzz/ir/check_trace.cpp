@@ -79,7 +79,7 @@ struct NamedPass {
   const char* name;
   Pass run;
 };
-constexpr NamedPass kPasses[] = {{"dce", remove_dead_code}, {"expand", expand_composites}, {"cse", share_common_values},
+constexpr NamedPass kPasses[] = {{"dce", remove_dead_code}, {"early", check_early}, {"expand", expand_composites}, {"cse", share_common_values},
                                  {"epilogue", mark_epilogues}, {"dce_late", remove_dead_code},
                                  {"cat", [](const Trace& trace) { return distribute_cat(trace); }}};
 
