@@ -94,10 +94,6 @@ class Successors {
   CheckedVector<uint32_t> all_;
 };
 
-}  // namespace
-
-namespace {
-
 // By group: the first of its members that a check reads, if any does.
 CheckedVector<uint32_t> first_checked(const FuseGraph& graph, size_t groups) {
   CheckedVector<uint32_t> first(groups, UINT32_MAX);

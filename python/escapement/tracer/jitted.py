@@ -495,10 +495,10 @@ def weak_method(method):
 
 def kind_of(structure):
     """Of an argument, as the quick way knows it; None if it does not."""
-    how, *rest = structure
+    how = structure[0]
     if how == "constant":
-        return (rest[0].value,)
-    return {"tensor": rest and rest[0], "int": int, "float": float}.get(how)
+        return (structure[1].value,)
+    return structure[1] if how == "tensor" else {"int": int, "float": float}.get(how)
 
 
 def rebuild(fn, dims, mode, check, options):

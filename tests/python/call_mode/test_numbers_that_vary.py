@@ -50,6 +50,26 @@ def test_they_are_no_keys(name):
     assert info["versions"] <= 4 and not info["eager"] and not any(region["fallbacks"] for region in info["regions"])
 
 
+@pytest.mark.parametrize("name", sorted({*PROGRAMS} - {"broadcast", "addcmul in place"}))   # whose second operand has one row: that is another kind of call
+def test_one_version_serves_all_sizes_and_numbers(name):
+    """Once the number is no constant any more: nothing is recorded again, and the version's kernels run."""
+    fast = escapement.jit(PROGRAMS[name])
+    made = lambda rows: [torch.rand(rows, 8) + 1 for _ in range(3)]   # noqa: E731
+    for value in (0.1, 0.2, 0.3):
+        fast(*made(4), value)
+    recordings, before = fast.info()["recordings"], hits(fast)
+    sizes = (0, 1, 2, 3, 7, 13, 97)
+    for i, rows in enumerate(sizes):
+        fast(*made(rows), 0.4 + i)
+    assert fast.info()["recordings"] == recordings == 3 and hits(fast) == before + len(sizes)
+    kernels = fast.info()["regions"][-1]["versions"][0]["kernels"]
+    assert kernels and sum(kernel["launches"] for kernel in kernels) >= 1
+
+
+def hits(fast):
+    return sum(version["hits"] for region in fast.info()["regions"] for version in region["versions"])
+
+
 def test_a_number_that_no_float_holds_raises_as_in_eager():
     fast = escapement.jit(PROGRAMS["add"])
     x = torch.ones(2, 3)
@@ -149,8 +169,7 @@ def test_such_calls_do_not_reach_python(args, monkeypatch):
         assert reaches_python(fast, monkeypatch, torch.randn(4, 3), *args[:1], k=torch.ones(()))
 
 
-def test_a_mutable_constant_is_no_row():
-    """Enums and torch's objects go by identity, as in the key."""
+def test_constants_that_are_objects():
     def cast(x, dtype, device):
         return x.to(dtype=dtype, device=device) + 1
 
