@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "torch/record/library_target.h"
+#include "torch/record/lower.h"
 #include "torch/record/recorder_fallback.h"
 #include "torch/record/wrapper.h"
 
@@ -51,6 +53,15 @@ bool ask(const Wrapper& wrapper, Question question) {
 bool is_given(const Wrapper& wrapper) {
   Tape& tape = wrapper.tape();
   return !tape.trace()[tape.trace().type(wrapper.value()).root].definition;
+}
+
+// A composite that is recorded whole may hand on a view at some sizes, and what it made itself at others.
+bool is_composites(const Wrapper& wrapper) {
+  const Trace& trace = wrapper.tape().trace();
+  const InstrId made_by = trace[wrapper.value()].definition;
+  if (!made_by || trace[made_by].op != Op::call) return false;
+  const std::string name = LibraryTarget::parse(trace[made_by].attrs.target).name;
+  return name.starts_with("aten::") && keep_whole(std::string_view(name).substr(6));
 }
 
 // Is what the answer says of this tensor another thing at other calls? Then there is no program for them.
@@ -205,7 +216,10 @@ void install_kind_questions() {
 
 // Eager hands back the tensor itself at some sizes, or a view, and a copy at others: as if it were written, one of them is decided on.
 bool ask_view(const Wrapper& wrapper) {
-  if (is_program_asking(wrapper)) wrapper.tape().choices.asked_kind(wrapper.value());
+  if (is_program_asking(wrapper)) {
+    wrapper.tape().choices.asked_kind(wrapper.value());
+    if (is_composites(wrapper)) wrapper.tape().refuse(Reason::recorder_refused, "whether the result of a composite operator is a view was asked");
+  }
   return ask(wrapper, Question::view);
 }
 

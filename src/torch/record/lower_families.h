@@ -1,6 +1,8 @@
 // The lowerings that lower_table.cpp lists, one per family of ops; see lower.h for what a lowering does.
 #pragma once
 
+#include <initializer_list>
+
 #include "torch/record/lower.h"
 
 namespace escapement {
@@ -21,6 +23,16 @@ bool decide_copy(OpCall& call, ValueId v, Dim copies);   // does eager copy `v`?
 // That eager copied, of a trace that copies at all sizes. Throws InternalError if `copies` says otherwise than eager.
 void note_choice(OpCall& call, Choice choice);
 
+// Activations with numbers that may be others at the next call: these are operands, and the function is composed of rows (lower_activation.cpp).
+bool varies_any(const OpCall& call, std::initializer_list<std::string_view> numbers);
+bool compose_elu(OpCall& call);
+bool compose_hardtanh(OpCall& call);
+bool compose_leaky_relu(OpCall& call);
+bool compose_softplus(OpCall& call);
+bool compose_threshold(OpCall& call);
+// A library's result may be laid out as it likes: then ATen decides at run time what follows from that.
+bool layout_is_open(OpCall& call, const std::vector<ValueId>& values);
+
 bool lower_add(OpCall& call);
 bool lower_addc(OpCall& call);
 bool lower_alias(OpCall& call);
@@ -34,6 +46,7 @@ bool lower_assert(OpCall& call);
 bool lower_attention(OpCall& call);
 bool lower_batch_norm(OpCall& call);
 bool lower_cat(OpCall& call);
+bool lower_celu(OpCall& call);
 bool lower_chunk(OpCall& call);
 bool lower_clamp(OpCall& call);
 bool lower_clamp_side(OpCall& call);

@@ -182,8 +182,9 @@ std::vector<ValueId> in_common(OpCall& call, Op op, const std::vector<Operand>& 
   return values;
 }
 
-// A library's result may be laid out as it likes: then ATen decides at run time what follows from that. (The order of an input's
-// strides is guarded, so there the layout seen holds.)
+}  // namespace
+
+// (The order of an input's strides is guarded, so there the layout seen holds.)
 bool layout_is_open(OpCall& call, const std::vector<ValueId>& values) {
   const DimTable& dims = call.table();
   const auto is_born = [&](Dim stride) {
@@ -199,6 +200,8 @@ bool layout_is_open(OpCall& call, const std::vector<ValueId>& values) {
   for (const ValueId v : values) sizes = call.build.broadcast(sizes, call.type(v).sizes, call.plan.target.c_str());
   return call.build.result_strides(values, sizes).empty();
 }
+
+namespace {
 
 // What is computed is of the operands' type, and only then converted to that of `out`: rounded twice, wrapped first.
 bool converts_for_out(const OpCall& call, Op op, DType common) {
@@ -460,13 +463,18 @@ bool with_numbers(OpCall& call, Op op, std::optional<double> value, std::optiona
 
 }  // namespace
 
-bool lower_leaky_relu(OpCall& call) { return with_numbers(call, Op::leaky_relu, call.number("negative_slope", 0.01)); }
+bool lower_leaky_relu(OpCall& call) {
+  if (varies_any(call, {"negative_slope"})) return compose_leaky_relu(call);
+  return with_numbers(call, Op::leaky_relu, call.number("negative_slope", 0.01));
+}
 
 bool lower_threshold(OpCall& call) {
+  if (varies_any(call, {"threshold", "value"})) return compose_threshold(call);
   return with_numbers(call, Op::threshold, call.number("threshold"), call.number("value"));
 }
 
 bool lower_hardtanh(OpCall& call) {
+  if (varies_any(call, {"min_val", "max_val"})) return compose_hardtanh(call);
   return with_numbers(call, Op::hardtanh, call.number("min_val", -1), call.number("max_val", 1));
 }
 
@@ -479,12 +487,14 @@ bool lower_threshold_backward(OpCall& call) {
 }
 
 bool lower_elu(OpCall& call) {
-  // The row knows alpha; ATen's other two factors are 1 in elu itself.
-  if (call.number("scale", 1) != 1 || call.number("input_scale", 1) != 1) return call.decline(Reason::call_attribute);
-  return with_numbers(call, Op::elu, call.number("alpha", 1));
+  if (varies_any(call, {"alpha", "scale", "input_scale"}) || call.number("input_scale", 1) != 1) return compose_elu(call);
+  return with_numbers(call, Op::elu, call.number("alpha", 1), call.number("scale", 1));
 }
 
-bool lower_softplus(OpCall& call) { return with_numbers(call, Op::softplus, call.number("beta", 1), call.number("threshold", 20)); }
+bool lower_softplus(OpCall& call) {
+  if (varies_any(call, {"beta", "threshold"})) return compose_softplus(call);
+  return with_numbers(call, Op::softplus, call.number("beta", 1), call.number("threshold", 20));
+}
 
 bool lower_round(OpCall& call) {
   if (call.integer("decimals") != 0) return call.decline(Reason::call_attribute);

@@ -27,7 +27,7 @@ constexpr Row kRows[] = {
     {"gelu", lower_gelu}, {"gelu_backward", lower_gelu_backward},
     {"log_sigmoid", lower_log_sigmoid}, {"leaky_relu", lower_leaky_relu}, {"threshold", lower_threshold}, {"hardtanh", lower_hardtanh},
     {"threshold_backward", lower_threshold_backward},
-    {"elu", lower_elu}, {"softplus", lower_softplus}, {"round", lower_round},
+    {"elu", lower_elu}, {"celu", lower_celu}, {"softplus", lower_softplus}, {"round", lower_round},
     {"addcmul", lower_addc}, {"addcdiv", lower_addc}, {"lerp", lower_lerp},
     {"eq", lower_compare}, {"ne", lower_compare}, {"lt", lower_compare}, {"le", lower_compare}, {"gt", lower_compare}, {"ge", lower_compare},
     // copies and casts

@@ -506,18 +506,34 @@ bool as_strided_fits(OpCall& call, ValueId root, Dim start, std::span<const Dim>
 
 }  // namespace
 
+namespace {
+
+// ATen counts from the start of the storage, the trace from the root's first element. An empty part of a tensor may begin anywhere: a step over
+// one element is none here.
+Dim start_of_strided(OpCall& call, ValueId v, ValueId root) {
+  DimTable& dims = call.table();
+  const Dim begin = call.tape.storage_offset(root), own = call.type(v).offset;
+  if (call.given("storage_offset")) return dims.sub(call.dim("storage_offset"), begin);
+  if (dims.as_constant(own) == std::optional<int64_t>(0)) return own;
+  const at::Tensor real = call.real("self");
+  asked_offset({call.tape, v, real});
+  if (call.tape.live() && dims.hint(dims.add(begin, own)) != std::optional(real.storage_offset()))
+    call.tape.refuse(Reason::storage_access, call.plan.target + " of an empty part of a tensor");
+  return own;
+}
+
+}  // namespace
+
 bool lower_as_strided(OpCall& call) {
   const ValueId v = call.value("self");
   call.tape.choices.written(v);   // it reads any of the memory, whosever that is
-  DimTable& dims = call.table();
   Attrs attrs;
   attrs.sizes = call.dims("size");
   const std::vector<Dim> strides = call.dims("stride");
   attrs.sizes.insert(attrs.sizes.end(), strides.begin(), strides.end());
-  // ATen counts from the start of the storage, the trace from the root's first element.
   const ValueId root = call.type(v).root;
-  attrs.start = call.given("storage_offset") ? dims.sub(call.dim("storage_offset"), call.tape.storage_offset(root))
-                                             : call.type(v).offset;
+  attrs.start = start_of_strided(call, v, root);
+  if (!call.tape.live()) return call.decline(Reason::call_attribute);
   const std::span<const Dim> all(attrs.sizes);
   const size_t rank = strides.size();
   if (!as_strided_fits(call, root, attrs.start, all.first(all.size() - rank), strides)) return call.decline(Reason::call_attribute);

@@ -26,7 +26,11 @@ bool may_be_zero(OpCall& call, Dim stride, Dim size) {
   DimTable& dims = call.table();
   const Dim zero = dims.constant(0);
   if (dims.less_equal(size, dims.constant(1)) == Truth::yes) return false;
-  if (dims.as_constant(stride)) return *dims.as_constant(stride) == 0;
+  if (const auto known = dims.as_constant(stride)) {
+    const bool steps = *known == 0 && dims.hint(size).value_or(0) > 1;   // of a single element it may be another stride
+    if (steps) call.tape.guard_relation(Guard::Kind::less, dims.constant(1), size, true, kBecause);
+    return *known == 0;
+  }
   if (!is_any_stride(dims, stride)) return false;  // products of sizes: then there are no elements
   if (dims.hint(stride) == std::optional<int64_t>(0)) return true;
   call.tape.guard_relation(Guard::Kind::not_equal, stride, zero, true, kBecause);
@@ -130,10 +134,52 @@ void hold_inputs(OpCall& call, ValueId a, ValueId b) {
     call.tape.refuse(Reason::recorder_refused, call.plan.target + " of arguments in one memory whose axes of size 1 have strides of their caller's");
 }
 
+// The strides of axes of size 1 are eager's, too: the same steps from the same tensor, or steps that keep all strides.
+bool is_derived_alike(const Trace& trace, ValueId a, ValueId b) {
+  const auto keeps_strides = [](const Instr& instr) { return instr.op == Op::alias || instr.op == Op::detach; };
+  const auto view_behind = [&](ValueId& v) -> const Instr* {
+    for (;;) {
+      const InstrId made_by = trace[v].definition;
+      if (!made_by || info(trace[made_by].op).kind != OpKind::view) return nullptr;
+      if (!keeps_strides(trace[made_by])) return &trace[made_by];
+      v = trace[made_by].operands[0];
+    }
+  };
+  for (;;) {
+    const Instr *const of_a = view_behind(a), *const of_b = view_behind(b);
+    if (a == b) return true;
+    if (!of_a || !of_b || of_a->op != of_b->op || !(of_a->attrs == of_b->attrs)) return false;
+    a = of_a->operands[0], b = of_b->operands[0];
+  }
+}
+
+// Of an argument of a single element along some axis: those that it came with.
+void hold_strides_of_root(OpCall& call, ValueId root) {
+  if (call.tape.input_of(root) && !hold_strides(call, root, kBecause))
+    call.tape.refuse(Reason::recorder_refused, call.plan.target + " of two views of an argument whose axes of size 1 have strides of their caller's");
+}
+
+// Two views that are the same part of one memory in the trace are so for ATen where the strides of axes of size 1 are the same, too, which only
+// eager's own steps tell: as they were seen, of the same kinds of axes.
+void hold_same_strides(OpCall& call, ValueId a, ValueId b) {
+  if (is_derived_alike(call.tape.trace(), a, b)) return;
+  DimTable& dims = call.table();
+  const TensorType type = call.type(a);
+  const Dim elements = dims.product(type.sizes), one = dims.constant(1);
+  if (dims.hint(elements) == std::optional<int64_t>(0)) return call.tape.guard_relation(Guard::Kind::less, elements, one, true, kBecause);
+  for (const Dim size : type.sizes) {
+    if (dims.as_constant(size)) continue;
+    const bool single = dims.hint(size) == std::optional<int64_t>(1);
+    if (single) hold_strides_of_root(call, type.root);
+    call.tape.guard_relation(Guard::Kind::less, one, size, !single, kBecause);
+  }
+}
+
 bool may_overlap_with(OpCall& call, ValueId written, ValueId other) {
   DimTable& dims = call.table();
   const TensorType a = call.type(written), b = call.type(other);
   if (written != other && a.storage == b.storage && a.root == b.root) hold_expanded(call, a);
+  if (written != other && a.root == b.root && dims.same(a.offset, b.offset) && a.sizes.size() == b.sizes.size()) hold_same_strides(call, written, other);
   if (!may_overlap_partly(dims, a, b) || lies_before(dims, a, b) || lies_before(dims, b, a)) return false;
   const bool of_one = a.root == b.root && dims.same(a.offset, b.offset);
   if (of_one && call.tape.input_of(a.root)) see_strides(call, written), see_strides(call, other);
@@ -150,15 +196,18 @@ bool reads_what_it_writes(OpCall& call, ValueId written) {
 
 }  // namespace
 
+// All is looked at, whatever was found: each pair has its own guards.
 bool may_overlap(OpCall& call) {
+  bool may = false;
   for (const uint32_t argument : call.plan.writes) {
     const ValueId written = call.value_at(static_cast<int>(argument));
     if (!written) continue;
-    if (may_overlap_itself(call, written) || reads_what_it_writes(call, written)) return true;
+    may = may_overlap_itself(call, written) || may;
+    may = reads_what_it_writes(call, written) || may;
     for (const ValueId other : call.values)
-      if (other && other != written && may_overlap_with(call, written, other)) return true;
+      if (other && other != written) may = may_overlap_with(call, written, other) || may;
   }
-  return false;
+  return may;
 }
 
 }  // namespace escapement

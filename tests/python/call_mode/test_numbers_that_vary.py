@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import escapement
 
@@ -26,6 +27,16 @@ PROGRAMS = {
     "lerp": lambda x, y, z, a: torch.lerp(x, y, a),
     "out": lambda x, y, z, a: torch.add(x, y, alpha=a, out=torch.empty_like(x)),
     "transposed": lambda x, y, z, a: x.t().add(y.t(), alpha=a),
+    "leaky_relu": lambda x, y, z, a: F.leaky_relu(x, a),
+    "elu": lambda x, y, z, a: F.elu(x, a),
+    "elu in place": lambda x, y, z, a: F.elu(x.clone(), 1 + a, inplace=True),
+    "elu of three": lambda x, y, z, a: torch.ops.aten.elu(x, a, 0.5, a),
+    "softplus": lambda x, y, z, a: F.softplus(x, 1.5 + abs(a), 2),
+    "softplus beyond": lambda x, y, z, a: F.softplus(x, 1, a),
+    "threshold": lambda x, y, z, a: F.threshold(x, a, 2.5),
+    "threshold's value": lambda x, y, z, a: F.threshold(x, 0.25, a),
+    "hardtanh": lambda x, y, z, a: torch.ops.aten.hardtanh(x, a, 3),
+    "hardtanh's upper": lambda x, y, z, a: torch.ops.aten.hardtanh(x.t(), -3.0, a),
 }
 
 

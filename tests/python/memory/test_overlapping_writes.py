@@ -154,3 +154,29 @@ def test_a_row_written_over_itself(target, source, mode):
             found, wanted = tried(compiled, line(n)), tried(write, line(n))
         assert found == wanted, (n, found, wanted)
     compiled.expect()
+
+
+# One part of an argument by two ways. The strides of its axes of size 1 are its caller's, and which of them a view keeps differs from view to view.
+WAYS = {"itself": lambda x: x, "view_as": lambda x: x.view_as(x), "expand_as": lambda x: x.expand_as(x), "detach": lambda x: x.detach(), "there and back": lambda x: x.unsqueeze(0).squeeze(0),
+        "turned twice": lambda x: x.t().t(), "rows": lambda x: x[0:], "unflattened": lambda x: x.unflatten(1, (-1, 1)).squeeze(2), "reshaped": lambda x: x.unsqueeze(-1).view(x.shape)}
+ARGUMENTS = {"contiguous": lambda n, m: line(n * m).view(n, m), "transposed": lambda n, m: line(n * m).view(m, n).t(), "wide": lambda n, m: line(3 * n * m).view(n, 3 * m)[:, :m],
+             "apart": lambda n, m: line(2 * n * m).view(n, 2 * m)[:, ::2], "expanded": lambda n, m: line(m).expand(n, m), "standing": lambda n, m: line(n).unsqueeze(1).expand(n, m)}
+WRITES = {"copy_": lambda a, b: a.copy_(b), "out": lambda a, b: torch.mul(b, 2, out=a), "add_": lambda a, b: a.add_(b)}
+MANY = ((2, 3), (1, 3), (3, 1), (1, 1), (0, 2), (2, 0), (4, 5), (1, 2), (5, 1))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("argument", ARGUMENTS)
+@pytest.mark.parametrize("write", WRITES)
+def test_one_part_by_two_ways(write, argument, mode):
+    for target, source in ((t, s) for t in WAYS for s in WAYS if t != s):
+        def program(x):
+            WRITES[write](WAYS[target](x), WAYS[source](x))
+            return x.sum()
+
+        compiled = Counted(program, mode=mode)
+        for sizes in compiled.twice(MANY):
+            ours, eager = ARGUMENTS[argument](*sizes), ARGUMENTS[argument](*sizes)
+            with torch.no_grad():
+                found, wanted = tried(compiled, ours), tried(program, eager)
+            assert found == wanted and torch.equal(ours, eager), (target, source, sizes, found, wanted)

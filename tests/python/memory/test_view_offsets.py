@@ -86,3 +86,23 @@ def test_offsets_of_parts_of_nothing(parts, mode):
                 x = torch.ones(sizes)
                 assert compiled(x) == function(x), (first, sizes)
             compiled.expect(*() if mode == "call" else ("call_layout eager_segments",))
+
+
+EMPTY = {"tensor_split": lambda a: a.tensor_split(2)[-1], "rows": lambda a: a[1:], "columns": lambda a: a[:, 1:], "both": lambda a: a[1:, 1:], "narrow": lambda a: a.narrow(0, a.shape[0] - 1, 0)}
+LAID = {"contiguous": lambda n, m: torch.arange(n * m).float().view(n, m), "transposed": lambda n, m: torch.arange(n * m).float().view(m, n).t(),
+        "part": lambda n, m: torch.arange(4 * n * m).float().view(2 * n, 2 * m)[:n, :m]}
+
+
+@pytest.mark.parametrize("laid", LAID)
+@pytest.mark.parametrize("part", EMPTY)
+def test_what_begins_where_a_part_without_elements_does(part, laid):
+    """A step over one element is as long as its caller made it."""
+    def program(a):
+        return EMPTY[part](a).as_strided((2,), (1,)) + 0
+
+    compiled = Counted(program, mode="call")
+    for n, m in compiled.twice(((3, 2), (1, 3), (2, 1), (1, 1), (3, 3), (1, 4), (4, 1))):
+        a = LAID[laid](n, m)
+        with torch.no_grad():
+            found, wanted = outcome(compiled, a), outcome(program, a)
+        assert type(found) is type(wanted) and (torch.equal(found, wanted) if isinstance(found, torch.Tensor) else True), (n, m, found, wanted)

@@ -32,7 +32,7 @@ EXACT_UNARY = {
 STABLE_UNARY = {
     "exp": torch.exp, "exp2": torch.exp2, "expm1": torch.expm1, "log": torch.log, "log2": torch.log2, "log10": torch.log10,
     "log1p": torch.log1p, "sin": torch.sin, "cos": torch.cos, "tanh": torch.tanh, "sigmoid": torch.sigmoid, "erf": torch.erf,
-    "sqrt": torch.sqrt, "rsqrt": torch.rsqrt, "silu": F.silu, "softplus": F.softplus, "elu": F.elu, "pow2.5": lambda x: x.abs() ** 2.5, "pow3": lambda x: x ** 3,
+    "sqrt": torch.sqrt, "rsqrt": torch.rsqrt, "silu": F.silu, "softplus": F.softplus, "elu": F.elu, "selu": F.selu, "celu": lambda x: F.celu(x, 0.7), "pow2.5": lambda x: x.abs() ** 2.5, "pow3": lambda x: x ** 3,
 }
 EXACT_BINARY = {
     "add": torch.add, "sub": torch.sub, "mul": torch.mul, "maximum": torch.maximum, "minimum": torch.minimum, "eq": torch.eq,
