@@ -164,7 +164,8 @@ Expr gelu_for_half(Expr x) {
   Expr y = clamp_low(fma(magnitude * constant(x, -0.5 * kLog2e), magnitude, polynomial(near, kNormalTailF32, {})), -250);
   Expr n = rint(y), r = y - n;
   Expr below = scale(fma(polynomial(r, kExp2ForHalfF32, {}), r, constant(x, 1)), n);
-  return fma(-near, below, select(lt(x, constant(x, 0)), constant(x, 0), x));
+  Expr none = x * constant(x, 0);   // -0, and of -inf no number
+  return fma(-near, below, select(lt(x, constant(x, 0)), none, x));
 }
 
 // --- logarithms, after FDLIBM: with s = f / (2 + f), log(1 + f) = f - (f*f/2 - s * (f*f/2 + R(s*s))).

@@ -179,7 +179,8 @@ bool may_overlap_with(OpCall& call, ValueId written, ValueId other) {
   DimTable& dims = call.table();
   const TensorType a = call.type(written), b = call.type(other);
   if (written != other && a.storage == b.storage && a.root == b.root) hold_expanded(call, a);
-  if (written != other && a.root == b.root && dims.same(a.offset, b.offset) && a.sizes.size() == b.sizes.size()) hold_same_strides(call, written, other);
+  const bool meet = a.storage == b.storage && (a.root != b.root || dims.same(a.offset, b.offset)), given = written == a.root && other == b.root;
+  if (meet && !given && a.sizes.size() == b.sizes.size()) hold_same_strides(call, written, other);
   if (!may_overlap_partly(dims, a, b) || lies_before(dims, a, b) || lies_before(dims, b, a)) return false;
   const bool of_one = a.root == b.root && dims.same(a.offset, b.offset);
   if (of_one && call.tape.input_of(a.root)) see_strides(call, written), see_strides(call, other);
@@ -195,6 +196,13 @@ bool reads_what_it_writes(OpCall& call, ValueId written) {
 }
 
 }  // namespace
+
+void hold_overlaps(OpCall& call) {
+  for (const uint32_t argument : call.plan.writes)
+    if (const ValueId written = call.value_at(static_cast<int>(argument)))
+      for (const ValueId other : call.values)
+        if (other && other != written) may_overlap_with(call, written, other);
+}
 
 // All is looked at, whatever was found: each pair has its own guards.
 bool may_overlap(OpCall& call) {

@@ -12,4 +12,7 @@ namespace escapement {
 // of an input that was not zero becomes a guard.
 bool may_overlap(OpCall& call);
 
+// For a call that ATen makes at each call of the program: that it is refused, or not, as it was now.
+void hold_overlaps(OpCall& call);
+
 }  // namespace escapement

@@ -358,6 +358,7 @@ class OneOp {
     if (lowered(m)) return note_choice();
     take_back(tape_, m);
     if (looks_beyond()) return;
+    if (!plan_.lower && !plan_.metadata) hold_overlaps(call_);
     call_.may_share = false;
     if (call_.choice && call_.choice->copies) call_.choice->atens = true;
     record_call(call_);

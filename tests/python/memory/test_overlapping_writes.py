@@ -180,3 +180,25 @@ def test_one_part_by_two_ways(write, argument, mode):
             with torch.no_grad():
                 found, wanted = tried(compiled, ours), tried(program, eager)
             assert found == wanted and torch.equal(ours, eager), (target, source, sizes, found, wanted)
+
+
+# The same for operators that are ATen's, which ask it for themselves: their other operand is the argument by another way, or another argument of its memory.
+CALLS = {"index_put_": lambda a, b: a.__setitem__(b > 0, 2.0), "mask": lambda a, b: a.masked_fill_(b, True), "addcmul_": lambda a, b: a.addcmul_(b, b), "index_copy_": lambda a, b: a.index_copy_(0, torch.arange(a.shape[0]), b),
+         "atan2_": lambda a, b: a.atan2_(b), "put by mask": lambda a, b: a.__setitem__(b, 3)}
+
+
+@pytest.mark.parametrize("argument", ("contiguous", "transposed", "apart"))
+@pytest.mark.parametrize("call", CALLS)
+def test_operators_of_atens(call, argument):
+    masks = call in ("mask", "put by mask")
+    for way in WAYS:
+        def program(x, y):
+            CALLS[call](x, WAYS[way](y))
+            return x + 0
+
+        compiled = Counted(program, mode="call")
+        for n, m in compiled.twice(MANY):
+            ours, eager = ((ARGUMENTS[argument](n, m) > 0) if masks else ARGUMENTS[argument](n, m) for _ in range(2))
+            with torch.no_grad():
+                found, wanted = tried(compiled, ours, ours.t().t()), tried(program, eager, eager.t().t())
+            assert type(found) is type(wanted) and torch.equal(ours, eager), (way, n, m, found, wanted)

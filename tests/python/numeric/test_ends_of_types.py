@@ -228,3 +228,16 @@ def test_layer_norm_of_nothing():
         x = torch.ones(sizes)
         for ours, eager in zip(jitted(x), torch.native_layer_norm(x, x.shape[-1:], None, None, 1e-5)):
             torch.testing.assert_close(ours, eager, equal_nan=True, msg=f"{sizes}: {ours}, not {eager}")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_gelu_at_the_ends(dtype, approximate):
+    """Of -inf it is no number and of what is far below a zero with a sign, as in eager; of +inf eager's halves and vectors differ."""
+    function = lambda x: torch.nn.functional.gelu(x, approximate=approximate)   # noqa: E731
+    fast = escapement.jit(function)
+    for n in (1, 5, 40):
+        x = torch.tensor([-float("inf"), float("nan"), -6e4, -0.0, 0.0, -40.0] * n).to(dtype)
+        for _ in range(3):
+            ours, eager = fast(x), function(x)
+            assert torch.equal(ours.isnan(), eager.isnan()) and torch.equal(ours.nan_to_num(), eager.nan_to_num()) and torch.equal(ours.signbit() | ours.isnan(), eager.signbit() | eager.isnan())
