@@ -504,10 +504,6 @@ bool as_strided_fits(OpCall& call, ValueId root, Dim start, std::span<const Dim>
   return true;
 }
 
-}  // namespace
-
-namespace {
-
 // ATen counts from the start of the storage, the trace from the root's first element. An empty part of a tensor may begin anywhere: a step over
 // one element is none here.
 Dim start_of_strided(OpCall& call, ValueId v, ValueId root) {

@@ -179,10 +179,10 @@ bool may_overlap_with(OpCall& call, ValueId written, ValueId other) {
   DimTable& dims = call.table();
   const TensorType a = call.type(written), b = call.type(other);
   if (written != other && a.storage == b.storage && a.root == b.root) hold_expanded(call, a);
-  const bool meet = a.storage == b.storage && (a.root != b.root || dims.same(a.offset, b.offset)), given = written == a.root && other == b.root;
+  const bool of_one = a.root == b.root && dims.same(a.offset, b.offset);
+  const bool meet = a.storage == b.storage && (a.root != b.root || of_one), given = written == a.root && other == b.root;
   if (meet && !given && a.sizes.size() == b.sizes.size()) hold_same_strides(call, written, other);
   if (!may_overlap_partly(dims, a, b) || lies_before(dims, a, b) || lies_before(dims, b, a)) return false;
-  const bool of_one = a.root == b.root && dims.same(a.offset, b.offset);
   if (of_one && call.tape.input_of(a.root)) see_strides(call, written), see_strides(call, other);
   if (a.root != b.root) hold_inputs(call, a.root, b.root);
   return true;

@@ -9,7 +9,7 @@
 namespace escapement {
 
 // May an argument that the call writes overlap with itself, or with another argument of which it is not exactly the same part? A stride
-// of an input that was not zero becomes a guard.
+// of an input that was not zero becomes a guard, and so does which axes have size 1 where one part is reached in two ways.
 bool may_overlap(OpCall& call);
 
 // For a call that ATen makes at each call of the program: that it is refused, or not, as it was now.
