@@ -7,7 +7,7 @@ remains, so that rounding to the target type costs almost nothing. The error pri
 Usage: python tools/minimax.py > src/trace/scalar_coefficients.h   (needs mpmath and numpy; half a minute)
 """
 import numpy as np
-from mpmath import atanh, cos, erf, erfc, exp, log, lu_solve, matrix, mp, mpf, pi, sin, sqrt, tanh
+from mpmath import atan, atanh, cos, erf, erfc, exp, log, lu_solve, matrix, mp, mpf, pi, sin, sqrt, tanh
 
 mp.prec = 240
 
@@ -117,6 +117,8 @@ tanh_p = (on_square(lambda x: (tanh(x) / x - 1) / x**2), on_square(lambda x: x**
 erf_p = (on_square(lambda x: erf(x) / x - 1), on_square(lambda x: x / erf(x)))
 erf_q = (lambda t: log(erfc(t)) / t + 1, lambda t: t * erfc(t) / erf(t))
 normal_tail = (lambda t: (log(erfc(t / sqrt(2)) / 2) + t**2 / 2) / LN2, lambda t: LN2)
+erfc_t = (lambda t: log(erfc(2 / t - 2) / t) + (2 / t - 2) ** 2, lambda t: mpf(1))
+atan_p = (on_square(lambda x: atan(x) / x), on_square(lambda x: x / atan(x)))
 exp2_p = (lambda r: (exp(r * LN2) - 1) / r, lambda r: r / exp(r * LN2))
 half_turn_sin = (on_square(lambda h: sin(pi * h) / h), on_square(lambda h: h / sin(pi * h)))
 sin_p = (on_square(lambda x: (sin(x) / x - 1) / x**2), on_square(lambda x: x**3 / sin(x)))
@@ -145,6 +147,8 @@ FITS = [
     ("kErfLargeF32", erf_q, mpf("0.874"), mpf("3.95"), 7, "f32"),
     ("kErfLargeF64", erf_q, mpf("0.999"), mpf("5.95"), 20, "f64"),
     ("kNormalTailF32", normal_tail, mpf(0), mpf(str(NORMAL_TAIL_END)), 7, "f32"),
+    ("kErfcForF32", erfc_t, 2 / mpf("12.2"), mpf(1), 13, "f64"),
+    ("kAtanForF32", atan_p, TINY, mpf(1), 11, "f64"),
     ("kExp2ForHalfF32", exp2_p, mpf(-0.5), mpf(0.5), 4, "f32"),
     ("kHalfTurnSinForF32", half_turn_sin, TINY, mpf("0.67") ** 2, 6, "f64"),
     ("kSinF64", sin_p, TINY, (pi / 4 * mpf("1.001")) ** 2, 6, "f64"),

@@ -85,6 +85,11 @@ bool is_expensive(Op op) {
     case Op::reciprocal:
     case Op::sqrt:
     case Op::rsqrt:
+    case Op::fmod:
+    case Op::remainder:
+    case Op::floor_divide:
+    case Op::trunc_divide:
+    case Op::smooth_l1:
     case Op::addcdiv: return true;
     default: return info(op).tier != Tier::exact;
   }

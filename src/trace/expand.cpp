@@ -167,7 +167,10 @@ ValueId Expansion::mean_of(ValueId x, const Axes& axes, bool keepdim) {
 // Two passes. Nothing is left to divide by if the correction exceeds the count: eager's NaN or infinity. Of nothing it is NaN, also where
 // a negative correction would leave something to divide by.
 ValueId Expansion::variance(ValueId x, const Axes& axes, bool keepdim, int64_t correction) {
-  ValueId squares = square(sub(x, mean_of(x, axes, true)));
+  ValueId mean = mean_of(x, axes, true);
+  // Of equal numbers the mean is that number and the variance 0, as in eager, which programs ask for. Sums of f32 are kept in more digits.
+  if (type(x).dtype == DType::f64) mean = apply(Op::add, {mean, mean_of(sub(x, mean), axes, true)});
+  ValueId squares = square(sub(x, mean));
   const Dim count = element_count(x, axes).dim;
   Dim left = dims().max(dims().constant(0), dims().sub(count, dims().constant(correction)));
   if (correction < 0) left = dims().mul(left, dims().min(count, dims().constant(1)));

@@ -9,8 +9,8 @@ namespace escapement {
 namespace {
 
 constexpr auto kRows = std::to_array<OpInfo>({
-#define OP(name, kind, arity, rule, tier, aten, scalar) \
-  {#name, OpKind::kind, arity, TypeRule::rule, Tier::tier, aten},
+#define OP(name, kind, arity, rule, domain, tier, aten, scalar) \
+  {#name, OpKind::kind, arity, TypeRule::rule, Domain::domain, Tier::tier, aten},
 #include "trace/ops.def"
 #undef OP
 });
@@ -20,6 +20,19 @@ constexpr auto kRows = std::to_array<OpInfo>({
 const OpInfo& info(Op op) { return kRows[static_cast<size_t>(op)]; }
 std::string_view name_of(Op op) { return info(op).name; }
 int op_count() { return static_cast<int>(kRows.size()); }
+
+bool computes_on(Op op, DType type) {
+  switch (info(op).domain) {
+    case Domain::_: return false;
+    case Domain::floats: return is_float(type) || info(op).rule == TypeRule::promote_float;
+    case Domain::singles: return type != DType::f64 && (is_float(type) || info(op).rule == TypeRule::promote_float);
+    case Domain::whole: return is_integer(type);
+    case Domain::bits: return is_integer(type) || type == DType::b8;
+    case Domain::numbers: return is_float(type) || is_integer(type);
+    case Domain::anything: return true;
+  }
+  return false;
+}
 
 std::optional<Op> op_from_name(std::string_view name) {
   static const auto* const by_name = [] {

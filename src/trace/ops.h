@@ -8,10 +8,12 @@
 #include <optional>
 #include <string_view>
 
+#include "trace/dtype.h"
+
 namespace escapement {
 
 enum class Op : uint8_t {
-#define OP(name, kind, arity, rule, tier, aten, scalar) name,
+#define OP(name, kind, arity, rule, domain, tier, aten, scalar) name,
 #include "trace/ops.def"
 #undef OP
 };
@@ -32,6 +34,8 @@ enum class OpKind : uint8_t {
 
 // How the result dtype follows from the operands'.
 enum class TypeRule : uint8_t { same, promote, promote_float, boolean, attribute, special };
+// In what type a pointwise op may compute, as far as we give it a kernel.
+enum class Domain : uint8_t { _, floats, singles, whole, bits, numbers, anything };
 enum class Tier : uint8_t { exact, stable, contraction, none };
 
 struct OpInfo {
@@ -39,11 +43,13 @@ struct OpInfo {
   OpKind kind;
   int8_t arity;            // -1: any number
   TypeRule rule;
+  Domain domain;           // of a pointwise op
   Tier tier;
   std::string_view aten;   // schema name, "aten::add.Tensor"; empty if there is none
 };
 
 const OpInfo& info(Op op);
+bool computes_on(Op op, DType type);   // a pointwise op, in the type that its operands promote to, by the row's domain
 std::string_view name_of(Op op);
 std::optional<Op> op_from_name(std::string_view name);
 int op_count();

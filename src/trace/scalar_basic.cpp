@@ -92,6 +92,7 @@ void arithmetic(const ScalarNode& node, const Block& k) {
     case ScalarOp::add: return map2<T>(k, [&](T x, T y) { return cut(Wide(x) + Wide(y)); });
     case ScalarOp::sub: return map2<T>(k, [&](T x, T y) { return cut(Wide(x) - Wide(y)); });
     case ScalarOp::mul: return map2<T>(k, [&](T x, T y) { return cut(Wide(x) * Wide(y)); });
+    case ScalarOp::div: return map2<T>(k, [](T x, T y) { return static_cast<T>(x / y); });
     case ScalarOp::neg: return map1<T>(k, [&](T x) { return cut(-Wide(x)); });
     case ScalarOp::abs: return map1<T>(k, magnitude);
     // A NaN operand is the result; of equal operands the first.
@@ -119,7 +120,6 @@ void fused(const Block& k) {
 template <class T>
 void float_only(const ScalarNode& node, const Block& k) {
   switch (node.op) {
-    case ScalarOp::div: return map2<T>(k, [](T x, T y) { return x / y; });
     case ScalarOp::fma: return fused<T>(k);
     case ScalarOp::sqrt: return map1<T>(k, [](T x) { return std::sqrt(x); });
     case ScalarOp::floor: return map1<T>(k, [](T x) { return std::floor(x); });

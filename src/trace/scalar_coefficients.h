@@ -86,6 +86,17 @@ inline constexpr float kNormalTailF32[] = {  // 2^-15.0
     -0x1.0002da0000000p+0f, -0x1.2685820000000p+0f, 0x1.0b049e0000000p-2f, -0x1.a7edea0000000p-5f,
     0x1.e530f40000000p-8f, -0x1.52bdb20000000p-11f, 0x1.a67d2e0000000p-16f,
 };
+inline constexpr double kErfcForF32[] = {  // 2^-32.4
+    -0x1.43f833b2b660fp+0, 0x1.ffe2e89328b91p-1, 0x1.83a96369ed8a6p-2, 0x1.95abe701844d9p-5,
+    0x1.f8407df7e9bf5p-4, -0x1.08937c171f4d9p+0, 0x1.49ad5d5a90e2ep+1, -0x1.6735ccaf73fb6p+2,
+    0x1.0c1f254e8a736p+3, -0x1.f05fe5a6567f1p+2, 0x1.15522da57075fp+2, -0x1.5ab3df827a620p+0,
+    0x1.7764454b3f68cp-3,
+};
+inline constexpr double kAtanForF32[] = {  // 2^-31.3
+    0x1.fffffffccc356p-1, -0x1.55554f04af2abp-2, 0x1.9997869374a0bp-3, -0x1.246fe7fcb706cp-3,
+    0x1.c4cab2cf3be63p-4, -0x1.68655a7066e9dp-4, 0x1.13169ac50273ap-4, -0x1.6b5e3eca2be9fp-5,
+    0x1.6cee2d0690e19p-6, -0x1.d7cc3019df4a3p-8, 0x1.1e034d92fd0adp-10,
+};
 inline constexpr float kExp2ForHalfF32[] = {  // 2^-18.4
     0x1.62e12c0000000p-1f, 0x1.ec03740000000p-3f, 0x1.c9fc340000000p-5f, 0x1.3a03b20000000p-7f,
 };

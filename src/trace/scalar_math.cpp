@@ -1,4 +1,5 @@
-// Exponentials, logarithms, tanh and erf. sin and cos are in scalar_math_trig.cpp, pow in scalar_math_pow.cpp.
+// Exponentials, logarithms, tanh and erf. sin, cos and tan are in scalar_math_trig.cpp, pow in
+// scalar_math_pow.cpp, the inverse and hyperbolic functions in scalar_math_inverse.cpp.
 //
 // Conventions. `select(lt(bound, x), bound, x)` clamps and lets NaN through in one x86 minimum. Integers come out of floats by
 // adding 1.5 * 2^23 (2^52): the sum's low bits are the rounded number, so no conversion can overflow. Products that must be exact

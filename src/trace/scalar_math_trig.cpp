@@ -1,4 +1,4 @@
-// sin and cos, right for every finite argument.
+// sin, cos and tan, right for every finite argument.
 //
 // An argument is reduced to a fraction of a turn (f32: of half a turn): x / (2 pi) less the nearest integer. For large x, only
 // the digits of 1 / (2 pi) behind those that give whole turns matter, so the digits used are selected by the size of x. f32
@@ -137,6 +137,14 @@ Expr sin(Expr x) {
   bool single = x.type() == DType::f32;
   Expr result = single ? sin_single(x, 0) : sin_full(x);
   return select(lt(abs(x), constant(x, single ? 0x1p-13 : 0x1p-27)), x, result);
+}
+
+// Of f32 the quotient is formed in f64.
+Expr tan(Expr x) {
+  if (x.type() != DType::f32) return sin(x) / cos(x);
+  Expr wide = cast(x, DType::f64), size = abs(x);
+  Expr value = cast(sin_half_turns(wide, size, 0) / sin_half_turns(wide, size, 0.5), DType::f32);
+  return select(lt(size, constant(x, 0x1p-13)), x, value);
 }
 
 Expr cos(Expr x) { return x.type() == DType::f32 ? sin_single(x, 0.5) : cos_full(x); }

@@ -70,6 +70,38 @@ Expr sign(Expr a) {
   return a.type() == DType::u8 ? above : select(lt(a, zero), constant(a, -1), above);
 }
 
+Expr sign_bit(Expr a) {
+  if (a.type() == DType::b8) return boolean(a, false);
+  return lt(is_float(a.type()) ? copysign(constant(a, 1), a) : a, constant(a, 0));
+}
+
+Expr is_infinity(Expr a, double which) { return is_float(a.type()) ? eq(a, constant(a, which)) : boolean(a, false); }
+
+Expr fmax(Expr a, Expr b) { return select(bit_or(is_nan(b), ge(a, b)), a, b); }
+Expr fmin(Expr a, Expr b) { return select(bit_or(is_nan(b), le(a, b)), a, b); }
+
+namespace {
+
+// 0 <= b <= most, and for all others `most`.
+Expr shift_within(Expr b, int64_t most) {
+  Expr last = constant_int(b, most);
+  return select(bit_and(ge(b, constant_int(b, 0)), le(b, last)), b, last);
+}
+
+int64_t bits_of(Expr a) { return 8 * size_of(a.type()); }
+
+}  // namespace
+
+Expr shift_left(Expr a, Expr b) {
+  Expr moved = node(ScalarOp::shl, a.type(), a, shift_within(b, bits_of(a) - 1)), zero = constant_int(a, 0);
+  return select(bit_and(ge(b, zero), lt(b, constant_int(b, bits_of(a)))), moved, zero);
+}
+
+Expr shift_right(Expr a, Expr b) {
+  Expr moved = node(ScalarOp::shr, a.type(), a, shift_within(b, bits_of(a) - 1));
+  return a.type() == DType::u8 ? select(lt(b, constant_int(b, bits_of(a))), moved, constant_int(a, 0)) : moved;
+}
+
 Expr relu(Expr a) {
   Expr zero = constant(a, 0);
   return select(lt(a, zero), zero, a);
@@ -99,6 +131,9 @@ struct Numbers {
     throw InternalError("the op needs a number that its attributes lack");
   }
 
+  // In the precision of the operands, as ATen has it of a number that it keeps as one of them.
+  Expr rounded(Expr a) const { return {&program, program.round_to(a.reg, storage)}; }
+
   Expr operator()(const Number& number, double otherwise) const {
     return number.kind == Number::Kind::none ? (*this)(otherwise) : (*this)(number);
   }
@@ -106,12 +141,12 @@ struct Numbers {
   // attrs.value as second operand. Eager makes a tensor of the promoted type of it, except in mul, div and lerp.
   Expr second_operand(Op op) const {
     Expr number = (*this)(attrs.value);
-    return op == Op::mul || op == Op::div || op == Op::lerp ? number : Expr{&program, program.round_to(number.reg, storage)};
+    return op == Op::mul || op == Op::div || op == Op::lerp ? number : rounded(number);
   }
 
   // Where ATen rounds between two operations of one half type but not of the other.
-  Expr f16(Expr a) const { return storage == DType::f16 ? Expr{&program, program.round_to(a.reg, storage)} : a; }
-  Expr bf16(Expr a) const { return storage == DType::bf16 ? Expr{&program, program.round_to(a.reg, storage)} : a; }
+  Expr f16(Expr a) const { return storage == DType::f16 ? rounded(a) : a; }
+  Expr bf16(Expr a) const { return storage == DType::bf16 ? rounded(a) : a; }
 };
 
 // --- formulas that are too long for a row; each in the order of ATen's vectorised kernel
@@ -160,6 +195,59 @@ Expr log_sigmoid(Expr a) {
   return min(constant(a, 0), a) - log1p(exp(neg(abs(a))));
 }
 
+Expr hardshrink(Expr a, const Numbers& k) {
+  Expr bound = k.rounded(k(k.attrs.value));
+  return select(bit_and(ge(a, neg(bound)), le(a, bound)), k(0), a);
+}
+
+Expr softshrink(Expr a, const Numbers& k) {
+  Expr bound = k(k.attrs.value), inside = select(is_nan(a), a, k(0));
+  return select(gt(a, bound), a - bound, select(lt(a, neg(bound)), a + bound, inside));
+}
+
+Expr smooth_l1(Expr a, Expr b, const Numbers& k) {  // attrs.value = beta
+  Expr beta = k(k.attrs.value), half = k(0.5), distance = abs(a - b);
+  return select(ge(distance, beta), distance - half * beta, half * distance * distance / beta);
+}
+
+Expr huber(Expr a, Expr b, const Numbers& k) {  // attrs.value = delta
+  Expr delta = k(k.attrs.value), half = k(0.5), distance = abs(a - b);
+  return select(le(distance, delta), half * distance * distance, delta * (distance - half * delta));
+}
+
+// Zero times the logarithm is zero, of which number ever.
+Expr times_log(Expr a, Expr b, Expr logarithm, const Numbers& k) {
+  return select(is_nan(b), b, select(eq(a, k(0)), k(0), a * k.rounded(logarithm)));
+}
+
+Expr entropy(Expr a, const Numbers& k) {
+  Expr zero = k(0), below = select(eq(a, zero), zero, k(-__builtin_inf()));
+  return select(is_nan(a), a, select(gt(a, zero), neg(a) * k.rounded(log(a)), below));
+}
+
+Expr sinc(Expr a, const Numbers& k) {
+  Expr angle = k(0x1.921fb54442d18p+1) * a;
+  return select(eq(a, k(0)), k(1), sin(angle) / angle);
+}
+
+Expr logit(Expr a, const Numbers& k) {  // attrs.value = eps, where there is one
+  Expr x = a, one = k(1);
+  if (k.attrs.value.kind != Number::Kind::none) {
+    Expr low = k.rounded(k(k.attrs.value)), high = k.rounded(one - low);
+    x = select(lt(a, low), low, select(gt(a, high), high, a));
+  }
+  return log(k.rounded(x / k.rounded(one - x)));
+}
+
+// The larger one plus log(1 + e^-distance); `tail` is that logarithm.
+Expr plus_tail(Expr a, Expr b, Expr tail) {
+  return select(bit_and(is_inf(a), eq(a, b)), a, max(a, b) + tail);
+}
+Expr log_add_exp(Expr a, Expr b) { return plus_tail(a, b, log1p(exp(neg(abs(a - b))))); }
+Expr log_add_exp2(Expr a, Expr b) {
+  return plus_tail(a, b, log1p(exp2(neg(abs(a - b)))) * constant(a, 0x1.71547652b82fep+0));
+}
+
 Expr silu_backward(Expr gradient, Expr a) {
   Expr one = constant(a, 1), s = sigmoid(a);
   return gradient * s * fma(a, one - s, one);
@@ -190,7 +278,7 @@ static Expr instantiate(Op op, Expr a, Expr b, Expr c, const Attrs& at, const Nu
   const Expr _{};
   if (op == Op::gelu && is_half(k.storage)) return gelu_for_half(a);   // the row's value, as far as such a type holds it
   switch (op) {
-#define OP(name, kind, arity, rule, tier, aten, scalar) \
+#define OP(name, kind, arity, rule, domain, tier, aten, scalar) \
   case Op::name: return scalar;
 #include "trace/ops.def"
 #undef OP

@@ -90,6 +90,12 @@ Expr truth(Expr a);      // a != 0 as b8
 Expr is_inf(Expr a);
 Expr is_finite(Expr a);
 Expr sign(Expr a);       // sign(NaN) = 0, sign(-0.0) = 0, as in ATen
+Expr sign_bit(Expr a);   // of -0, too
+Expr is_infinity(Expr a, double which);
+Expr fmax(Expr a, Expr b);   // the other one of NaN
+Expr fmin(Expr a, Expr b);
+Expr shift_left(Expr a, Expr b);    // by bits that there are not: everything goes, as in ATen
+Expr shift_right(Expr a, Expr b);
 Expr relu(Expr a);       // keeps NaN and -0.0
 Expr clamp(Expr a, Expr low, Expr high);  // numbers as bounds: ATen's clamp; NaN in a or a bound gives NaN; high wins over low
 

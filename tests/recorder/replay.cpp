@@ -232,11 +232,14 @@ class Replay {
         return aten(base + ".Tensor", operands);
       case Op::clamp_min: case Op::clamp_max: return aten(base + ".Tensor", operands);
       case Op::pow: return aten("pow.Tensor_Tensor", operands);
+      case Op::fmod: case Op::remainder: case Op::bitwise_left_shift: case Op::bitwise_right_shift: return aten(base + ".Tensor", operands);
+      case Op::trunc_divide: return aten("div.Tensor_mode", with({"trunc"}));
+      case Op::smooth_l1: case Op::huber: return aten(base, with({int64_t{0}, scalar(at.value)}));
       case Op::where: return aten("where.self", operands);
       case Op::lerp: return aten("lerp.Tensor", operands);
       case Op::gelu_tanh: return aten("gelu", with({"tanh"}));
       case Op::gelu_tanh_backward: return aten("gelu_backward", with({"tanh"}));
-      case Op::leaky_relu: case Op::elu: case Op::threshold_backward: case Op::addcmul: case Op::addcdiv:
+      case Op::leaky_relu: case Op::hardshrink: case Op::softshrink: case Op::elu: case Op::threshold_backward: case Op::addcmul: case Op::addcdiv:
         return aten(base, with({scalar(at.value)}));
       case Op::threshold: case Op::hardtanh: case Op::softplus: return aten(base, with({scalar(at.value), scalar(at.value2)}));
       default: return aten(base, operands);

@@ -78,6 +78,7 @@ Value* integer_op(Ir& ir, const ScalarNode& node, Value* x, Value* y) {
     case ScalarOp::add: return ir.b.CreateAdd(x, y);
     case ScalarOp::sub: return ir.b.CreateSub(x, y);
     case ScalarOp::mul: return ir.b.CreateMul(x, y);
+    case ScalarOp::div: return u ? ir.b.CreateUDiv(x, y) : ir.b.CreateSDiv(x, y);
     case ScalarOp::neg: return ir.b.CreateNeg(x);
     case ScalarOp::abs: return u ? x : ir.b.CreateSelect(ir.b.CreateICmpSLT(x, llvm::Constant::getNullValue(x->getType())), ir.b.CreateNeg(x), x);
     case ScalarOp::min: return ir.b.CreateSelect(integer_compare(ir, ScalarOp::lt, node.type, x, y), x, y);

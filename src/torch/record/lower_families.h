@@ -32,6 +32,9 @@ bool compose_softplus(OpCall& call);
 bool compose_threshold(OpCall& call);
 // A library's result may be laid out as it likes: then ATen decides at run time what follows from that.
 bool layout_is_open(OpCall& call, const std::vector<ValueId>& values);
+// The row of these arguments, which may be numbers, in the dtype that torch promotes them to; and that dtype.
+bool lower_named(OpCall& call, Op op, std::initializer_list<std::string_view> operands, Attrs attrs = {});
+DType common_type(OpCall& call, std::initializer_list<std::string_view> operands);
 
 bool lower_add(OpCall& call);
 bool lower_addc(OpCall& call);
@@ -121,5 +124,15 @@ bool lower_var_mean(OpCall& call);
 bool lower_view(OpCall& call);
 bool lower_view_as(OpCall& call);
 bool lower_where(OpCall& call);
+bool lower_bce_with_logits(OpCall& call);
+bool lower_floor_divide(OpCall& call);
+bool lower_huber_loss(OpCall& call);
+bool lower_logit(OpCall& call);
+bool lower_mse_loss(OpCall& call);
+bool lower_nan_to_num(OpCall& call);
+bool lower_remainder(OpCall& call);
+bool lower_shrink(OpCall& call);
+bool lower_smooth_l1_loss(OpCall& call);
+bool lower_soft_margin_loss(OpCall& call);
 
 }  // namespace escapement

@@ -73,45 +73,9 @@ class Operands {
   at::native::ResultTypeState state_;
 };
 
-bool computes_on_integers(Op op) {
-  switch (op) {
-    case Op::add: case Op::sub: case Op::mul: case Op::neg: case Op::abs: case Op::square: case Op::sign: case Op::relu:
-    case Op::maximum: case Op::minimum: case Op::clamp_min: case Op::clamp_max: case Op::bitwise_and: case Op::bitwise_or:
-    case Op::bitwise_xor: case Op::bitwise_not: case Op::addcmul:
-      return true;
-    default: return false;
-  }
-}
-
-bool computes_on_anything(Op op) {
-  switch (op) {
-    case Op::eq: case Op::ne: case Op::lt: case Op::le: case Op::gt: case Op::ge: case Op::logical_and: case Op::logical_or:
-    case Op::logical_xor: case Op::logical_not: case Op::where: case Op::copy: case Op::cast: case Op::isnan: case Op::isinf:
-    case Op::isfinite:
-      return true;
-    default: return false;
-  }
-}
-
-bool computes_on_bool(Op op) {
-  return op == Op::bitwise_and || op == Op::bitwise_or || op == Op::bitwise_xor || op == Op::bitwise_not;
-}
-
-// The same function under the name that is defined on bools.
-Op on_bools(Op op) {
-  switch (op) {
-    case Op::add: case Op::maximum: return Op::bitwise_or;
-    case Op::mul: case Op::minimum: return Op::bitwise_and;
-    case Op::sign: return Op::copy;
-    default: return op;
-  }
-}
-
 bool supported(Op op, DType common, DType result) {
-  if (common == DType::other || result == DType::other) return false;
-  if (is_float(common) || computes_on_anything(op)) return true;
-  if (info(op).rule == TypeRule::promote_float) return is_float(result);
-  return common == DType::b8 ? computes_on_bool(op) : computes_on_integers(op);
+  if (common == DType::other || result == DType::other || !computes_on(op, common)) return false;
+  return info(op).rule != TypeRule::promote_float || is_float(common) || is_float(result);
 }
 
 // The dtype that the row's rule gives; attrs.dtype says it only where ATen's differs.
@@ -214,7 +178,6 @@ bool converts_for_out(const OpCall& call, Op op, DType common) {
 
 bool emit(OpCall& call, Op op, Operands& operands, Attrs attrs = {}) {
   const DType common = operands.common(), result = call.result_type();
-  if (common == DType::b8) op = on_bools(op);
   if (!supported(op, common, result) || converts_for_out(call, op, common)) return call.decline(Reason::call_dtype);
   if (!operands.any_tensor()) return call.decline(Reason::call_attribute);
   const std::vector<ValueId> values = in_common(call, op, operands.list(), common);
@@ -279,6 +242,20 @@ bool lower_scaled(OpCall& call, std::string_view added, std::string_view scaled,
 
 }  // namespace
 
+bool lower_named(OpCall& call, Op op, std::initializer_list<std::string_view> names, Attrs attrs) {
+  Operands operands(call);
+  for (const std::string_view name : names)
+    if (!operands.add(name)) return call.decline(Reason::call_attribute);
+  return emit(call, op, operands, std::move(attrs));
+}
+
+DType common_type(OpCall& call, std::initializer_list<std::string_view> names) {
+  Operands operands(call);
+  for (const std::string_view name : names)
+    if (!operands.add(name)) return DType::other;
+  return operands.common();
+}
+
 bool lower_pointwise(OpCall& call, Op op) {
   return lower_with(call, op, {});
 }
@@ -299,11 +276,6 @@ bool lower_rsub(OpCall& call) {
 }
 
 bool lower_mul(OpCall& call) { return lower_pointwise(call, Op::mul); }
-
-bool lower_div(OpCall& call) {
-  if (call.given("rounding_mode")) return call.decline(Reason::call_attribute);
-  return lower_pointwise(call, Op::div);
-}
 
 bool lower_compare(OpCall& call) { return lower_pointwise(call, *op_from_name(call.plan.base)); }
 

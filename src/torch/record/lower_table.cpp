@@ -17,6 +17,12 @@ struct Row {
   Lowering lower;
 };
 
+// Rows of ops.def that need no arguments of their own.
+template <Op op>
+bool lower_row(OpCall& call) {
+  return lower_pointwise(call, op);
+}
+
 constexpr Row kRows[] = {
     // pointwise with arguments of their own
     {"add", lower_add}, {"sub", lower_add}, {"subtract", lower_add}, {"rsub", lower_rsub},
@@ -30,6 +36,12 @@ constexpr Row kRows[] = {
     {"elu", lower_elu}, {"celu", lower_celu}, {"softplus", lower_softplus}, {"round", lower_round},
     {"addcmul", lower_addc}, {"addcdiv", lower_addc}, {"lerp", lower_lerp},
     {"eq", lower_compare}, {"ne", lower_compare}, {"lt", lower_compare}, {"le", lower_compare}, {"gt", lower_compare}, {"ge", lower_compare},
+    {"remainder", lower_remainder}, {"fmod", lower_remainder}, {"floor_divide", lower_floor_divide},
+    {"hardshrink", lower_shrink}, {"softshrink", lower_shrink}, {"logit", lower_logit}, {"nan_to_num", lower_nan_to_num},
+    {"sgn", lower_row<Op::sign>}, {"__lshift__", lower_row<Op::bitwise_left_shift>}, {"__rshift__", lower_row<Op::bitwise_right_shift>},
+    // losses
+    {"mse_loss", lower_mse_loss}, {"smooth_l1_loss", lower_smooth_l1_loss}, {"huber_loss", lower_huber_loss},
+    {"binary_cross_entropy_with_logits", lower_bce_with_logits}, {"soft_margin_loss", lower_soft_margin_loss},
     // copies and casts
     {"clone", lower_clone}, {"contiguous", lower_contiguous}, {"to", lower_to}, {"_to_copy", lower_to}, {"lift_fresh_copy", lower_clone}, {"type_as", lower_to},
     {"copy", lower_copy}, {"fill", lower_fill}, {"zero", lower_fill},
@@ -89,12 +101,6 @@ std::mutex learned_mutex;
 std::set<std::string>& learned() {
   static std::set<std::string> names;
   return names;
-}
-
-// Rows of ops.def that need no arguments of their own.
-template <Op op>
-bool lower_row(OpCall& call) {
-  return lower_pointwise(call, op);
 }
 
 template <size_t... I>

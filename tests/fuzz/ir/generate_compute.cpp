@@ -1,4 +1,4 @@
-// Ops that compute: see trace_generator.h. Which op takes which dtype is as the recorder decides (lower_pointwise.cpp).
+// Ops that compute: see trace_generator.h. Which op takes which dtype: the row's domain.
 #include <algorithm>
 
 #include "fuzz/ir/trace_generator.h"
@@ -6,32 +6,7 @@
 namespace escapement::fuzz {
 namespace {
 
-bool takes_anything(Op op) {
-  switch (op) {
-    case Op::copy: case Op::cast: case Op::eq: case Op::ne: case Op::lt: case Op::le: case Op::gt: case Op::ge: case Op::isnan: case Op::isinf:
-    case Op::isfinite: case Op::logical_and: case Op::logical_or: case Op::logical_xor: case Op::logical_not: case Op::where:
-      return true;
-    default: return info(op).rule == TypeRule::promote_float;
-  }
-}
-
-bool takes_integers(Op op) {
-  switch (op) {
-    case Op::add: case Op::sub: case Op::mul: case Op::neg: case Op::abs: case Op::square: case Op::sign: case Op::relu: case Op::maximum:
-    case Op::minimum: case Op::clamp_min: case Op::clamp_max: case Op::bitwise_and: case Op::bitwise_or: case Op::bitwise_xor: case Op::bitwise_not:
-      return true;
-    default: return false;
-  }
-}
-
-bool takes_floats(Op op) { return op < Op::bitwise_and || op > Op::bitwise_not; }
-
-bool takes(Op op, DType type) {
-  if (takes_anything(op)) return true;
-  if (is_float(type)) return takes_floats(op);
-  if (type == DType::b8) return op >= Op::bitwise_and && op <= Op::bitwise_not;
-  return takes_integers(op);
-}
+bool takes(Op op, DType type) { return computes_on(op, type) && !(is_float(type) && info(op).domain == Domain::bits); }
 
 std::vector<Op> ops_of(OpKind kind, int arity) {
   std::vector<Op> found;
@@ -45,7 +20,13 @@ std::vector<Op> ops_of(OpKind kind, int arity) {
 bool takes_two_numbers(Op op) {
   return op == Op::threshold || op == Op::hardtanh || op == Op::softplus;
 }
-bool takes_one_number(Op op) { return op == Op::leaky_relu || op == Op::elu || op == Op::threshold_backward; }
+bool takes_one_number(Op op) {
+  switch (op) {
+    case Op::leaky_relu: case Op::elu: case Op::threshold_backward: case Op::hardshrink: case Op::softshrink: case Op::smooth_l1: case Op::huber:
+      return true;
+    default: return false;
+  }
+}
 
 Number real(double value) {
   Number n;

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import torch
 import torch.nn.functional as F
-from harness import SHAPES, all_in_kernels, assert_exact, assert_ulp, compiled, layouts, seeded, values
+from harness import SHAPES, all_in_kernels, assert_exact, assert_near_fp64, assert_ulp, compiled, layouts, seeded, values
 
 FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
 INTEGERS = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
@@ -28,8 +28,16 @@ EXACT_UNARY = {
     "to_float": (lambda x: x.float(), ALL), "add_number": (lambda x: x + 2.5, ALL), "mul_int": (lambda x: x * 3, ALL),
     "rsub": (lambda x: 1.0 - x, FLOATS), "div_number": (lambda x: x / 3, FLOATS), "masked_fill": (lambda x: x.masked_fill(x > 0, 7), ALL[:9]),
     "gt_number": (lambda x: x > 0.5, ALL), "clone": (torch.clone, ALL),
+    "sgn": (torch.sgn, ALL), "signbit": (torch.signbit, ALL), "isposinf": (torch.isposinf, ALL), "isneginf": (torch.isneginf, ALL),
+    "deg2rad": (torch.deg2rad, ALL), "rad2deg": (torch.rad2deg, ALL), "hardshrink": (lambda x: F.hardshrink(x, 0.3), FLOATS),
+    "softshrink": (lambda x: F.softshrink(x, 0.3), FLOATS), "nan_to_num": (torch.nan_to_num, FLOATS),
+    "nan_to_num_given": (lambda x: x.nan_to_num(1.5, posinf=7, neginf=-9.25), FLOATS), "prelu": (lambda x: F.prelu(x, x.new_tensor([0.3])), FLOATS),
+    "shifts": (lambda x: (x << 3) ^ (x >> 2), INTEGERS),
 }
+SINGLES = [torch.float32, torch.bfloat16, torch.float16]  # f64 is ATen's
 STABLE_UNARY = {
+    **{name: (getattr(torch, name), SINGLES) for name in ("tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "erfc")},
+    "sinc": torch.sinc, "logit": torch.logit, "logit_eps": lambda x: torch.logit(x, 0.1), "entr": torch.special.entr,
     "exp": torch.exp, "exp2": torch.exp2, "expm1": torch.expm1, "log": torch.log, "log2": torch.log2, "log10": torch.log10,
     "log1p": torch.log1p, "sin": torch.sin, "cos": torch.cos, "tanh": torch.tanh, "sigmoid": torch.sigmoid, "erf": torch.erf,
     "sqrt": torch.sqrt, "rsqrt": torch.rsqrt, "silu": F.silu, "softplus": F.softplus, "elu": F.elu, "selu": F.selu, "celu": lambda x: F.celu(x, 0.7), "pow2.5": lambda x: x.abs() ** 2.5, "pow3": lambda x: x ** 3,
@@ -38,10 +46,16 @@ EXACT_BINARY = {
     "add": torch.add, "sub": torch.sub, "mul": torch.mul, "maximum": torch.maximum, "minimum": torch.minimum, "eq": torch.eq,
     "ne": torch.ne, "lt": torch.lt, "le": torch.le, "gt": torch.gt, "ge": torch.ge, "logical_and": torch.logical_and,
     "logical_or": torch.logical_or, "logical_xor": torch.logical_xor, "where": lambda a, b: torch.where(a > b, a, b),
-    "add_alpha": lambda a, b: torch.add(a, b, alpha=2),
+    "add_alpha": lambda a, b: torch.add(a, b, alpha=2), "fmax": torch.fmax, "fmin": torch.fmin, "heaviside": torch.heaviside,
+    "shift_left": torch.bitwise_left_shift, "shift_right": torch.bitwise_right_shift, "prelu": torch._prelu_kernel,
 }
+STABLE_BINARY = {
+    "atan2": (torch.atan2, SINGLES), "hypot": (torch.hypot, SINGLES), "xlogy": (torch.xlogy, FLOATS), "xlog1py": (torch.special.xlog1py, FLOATS),
+}
+CANCELS = {"logaddexp": torch.logaddexp, "logaddexp2": torch.logaddexp2}  # near zero
+ONLY = {"shift_left": INTEGERS, "shift_right": INTEGERS, "prelu": FLOATS}
 NO_BOOL = {"sub", "add_alpha"}
-ZEROS_BY_POSITION = {"maximum", "minimum"}  # of +0 and -0 eager takes the first in its tails and the second in its vectors
+ZEROS_BY_POSITION = {"maximum", "minimum", "fmax", "fmin", "softshrink"}  # of +0 and -0 eager takes the first in its tails and the second in its vectors
 CALLED = {("add_alpha", torch.bfloat16), ("add_alpha", torch.float16)}  # ATen rounds in between in a way of its own
 
 
@@ -61,14 +75,15 @@ def test_exact_unary(name):
         if function(torch.ones(1, dtype=dtype)).dtype == dtype and name.startswith("to_"):
             continue  # eager hands back its argument
         call = compiled(function, 1)
-        sweep(call, function, dtype, assert_exact, 1)
+        sweep(call, function, dtype, partial(assert_exact, signed_zeros=name not in ZEROS_BY_POSITION), 1)
         all_in_kernels(call)
 
 
 @pytest.mark.parametrize("name", STABLE_UNARY)
 def test_stable_unary(name):
-    function = STABLE_UNARY[name]
-    for dtype in FLOATS:
+    row = STABLE_UNARY[name]
+    function, dtypes = row if isinstance(row, tuple) else (row, FLOATS)
+    for dtype in dtypes:
         call = compiled(function, 1)
         sweep(call, function, dtype, lambda ours, eager: assert_ulp(ours, eager, 2), 1)
         all_in_kernels(call)
@@ -77,7 +92,7 @@ def test_stable_unary(name):
 @pytest.mark.parametrize("name", EXACT_BINARY)
 def test_exact_binary(name):
     function = EXACT_BINARY[name]
-    for dtype in ALL:
+    for dtype in ONLY.get(name, ALL):
         if dtype == torch.bool and name in NO_BOOL:
             continue
         call = compiled(function, 2)
@@ -86,7 +101,27 @@ def test_exact_binary(name):
             all_in_kernels(call)
 
 
-@pytest.mark.parametrize("name", ["add", "mul", "lt", "maximum"])
+@pytest.mark.parametrize("name", STABLE_BINARY)
+def test_stable_binary(name):
+    function, dtypes = STABLE_BINARY[name]
+    for dtype in dtypes:
+        call = compiled(function, 2)
+        sweep(call, function, dtype, lambda ours, eager: assert_ulp(ours, eager, 2), 2)
+        all_in_kernels(call)
+
+
+@pytest.mark.parametrize("name", CANCELS)
+def test_of_two_that_cancel(name):
+    function = CANCELS[name]
+    for dtype in FLOATS:
+        call, generator = compiled(function, 2), seeded(name)
+        for shape in SHAPES:
+            a, b = values(shape, dtype, generator), values(shape, dtype, generator)
+            assert_near_fp64(call(a, b), function(a, b), function(a.double(), b.double()))
+        all_in_kernels(call)
+
+
+@pytest.mark.parametrize("name", ["add", "mul", "lt", "maximum", "fmax"])
 def test_type_promotion(name):
     function = EXACT_BINARY[name]
     generator = seeded(name)

@@ -1,0 +1,59 @@
+// Rows with a number of the call's own, and nan_to_num, which is three choices.
+#include <cfloat>
+#include <cmath>
+#include <limits>
+
+#include "torch/record/lower_families.h"
+
+namespace escapement {
+
+namespace {
+
+Attrs with_number(double value) {
+  Attrs attrs;
+  attrs.value.kind = Number::Kind::real;
+  attrs.value.real = value;
+  return attrs;
+}
+
+double largest(DType type) {
+  switch (type) {
+    case DType::f16: return 65504;
+    case DType::bf16: return 0x1.fep127;
+    case DType::f32: return static_cast<double>(FLT_MAX);
+    default: return DBL_MAX;
+  }
+}
+
+}  // namespace
+
+// ATen reads the bound in the type of the elements, and refuses one that it does not hold.
+bool lower_shrink(OpCall& call) {
+  const double bound = call.number("lambd", 0.5);
+  if (!call.must_fit(c10::Scalar(bound), call.result_type())) return call.decline(Reason::call_attribute);
+  return lower_named(call, call.plan.base == "hardshrink" ? Op::hardshrink : Op::softshrink, {"self"}, with_number(bound));
+}
+
+// A negative eps is none.
+bool lower_logit(OpCall& call) {
+  const double eps = call.number("eps", -1);
+  if (std::isnan(eps)) return call.decline(Reason::call_attribute);
+  return lower_named(call, Op::logit, {"self"}, eps < 0 ? Attrs{} : with_number(eps));
+}
+
+bool lower_nan_to_num(OpCall& call) {
+  const ValueId self = call.value("self");
+  const DType type = call.result_type();
+  if (!self || !is_float(type) || call.type(self).dtype != type) return call.decline(Reason::call_dtype);
+  if (layout_is_open(call, {self})) return call.decline(Reason::call_layout);
+  const double infinity = std::numeric_limits<double>::infinity();
+  const auto apply = [&](Op op, std::vector<ValueId> operands) { return call.build.pointwise(op, operands); };
+  const auto instead = [&](Op test, std::vector<ValueId> operands, ValueId otherwise, std::string_view name, double number) {
+    return apply(Op::where, {apply(test, std::move(operands)), call.constant(call.number(name, number), type), otherwise});
+  };
+  const ValueId below = instead(Op::eq, {self, call.constant(-infinity, type)}, self, "neginf", -largest(type));
+  const ValueId above = instead(Op::eq, {self, call.constant(infinity, type)}, below, "posinf", largest(type));
+  return call.done(instead(Op::isnan, {self}, above, "nan", 0));
+}
+
+}  // namespace escapement
