@@ -7,7 +7,7 @@ remains, so that rounding to the target type costs almost nothing. The error pri
 Usage: python tools/minimax.py > src/trace/scalar_coefficients.h   (needs mpmath and numpy; half a minute)
 """
 import numpy as np
-from mpmath import atan, atanh, cos, erf, erfc, exp, log, lu_solve, matrix, mp, mpf, pi, sin, sqrt, tanh
+from mpmath import asin, atan, atanh, cos, erf, erfc, exp, log, lu_solve, matrix, mp, mpf, pi, sin, sqrt, tanh
 
 mp.prec = 240
 
@@ -119,6 +119,7 @@ erf_q = (lambda t: log(erfc(t)) / t + 1, lambda t: t * erfc(t) / erf(t))
 normal_tail = (lambda t: (log(erfc(t / sqrt(2)) / 2) + t**2 / 2) / LN2, lambda t: LN2)
 erfc_t = (lambda t: log(erfc(2 / t - 2) / t) + (2 / t - 2) ** 2, lambda t: mpf(1))
 atan_p = (on_square(lambda x: atan(x) / x), on_square(lambda x: x / atan(x)))
+asin_p = (on_square(lambda x: asin(x) / x), on_square(lambda x: x / asin(x)))
 exp2_p = (lambda r: (exp(r * LN2) - 1) / r, lambda r: r / exp(r * LN2))
 half_turn_sin = (on_square(lambda h: sin(pi * h) / h), on_square(lambda h: h / sin(pi * h)))
 sin_p = (on_square(lambda x: (sin(x) / x - 1) / x**2), on_square(lambda x: x**3 / sin(x)))
@@ -149,6 +150,7 @@ FITS = [
     ("kNormalTailF32", normal_tail, mpf(0), mpf(str(NORMAL_TAIL_END)), 7, "f32"),
     ("kErfcForF32", erfc_t, 2 / mpf("12.2"), mpf(1), 13, "f64"),
     ("kAtanForF32", atan_p, TINY, mpf(1), 11, "f64"),
+    ("kAsinForF32", asin_p, TINY, mpf("0.2501"), 7, "f64"),
     ("kExp2ForHalfF32", exp2_p, mpf(-0.5), mpf(0.5), 4, "f32"),
     ("kHalfTurnSinForF32", half_turn_sin, TINY, mpf("0.67") ** 2, 6, "f64"),
     ("kSinF64", sin_p, TINY, (pi / 4 * mpf("1.001")) ** 2, 6, "f64"),

@@ -149,10 +149,16 @@ bool axes_may_wait(DimTable& dims, std::span<const TensorType* const> operands, 
   const auto has_both = [&](const TensorType* operand, size_t a, size_t b) {
     return stride_on(dims, *operand, sizes, a) && stride_on(dims, *operand, sizes, b);
   };
+  const auto turns = [&](const TensorType* operand, size_t a, size_t b) {
+    if (!has_both(operand, a, b)) return false;
+    const Order order = compare_strides(dims, *stride_on(dims, *operand, sizes, a), *stride_on(dims, *operand, sizes, b));
+    return order == Order::inner || order == Order::unknown;
+  };
   for (size_t a = 0; a < sizes.size(); ++a)
     for (size_t b = a + 1; b < sizes.size(); ++b) {
       if (is_one(dims, sizes[a]) || is_one(dims, sizes[b])) continue;
       if (std::none_of(operands.begin(), operands.end(), [&](const TensorType* operand) { return has_both(operand, a, b); })) return true;
+      if (std::any_of(operands.begin(), operands.end(), [&](const TensorType* operand) { return turns(operand, a, b); })) return true;
     }
   return false;
 }

@@ -27,8 +27,8 @@ std::optional<std::vector<int32_t>> dense_order(DimTable& dims, std::span<const 
 // operand broadcasts has no say, ties stay. Empty if the symbols do not decide the order.
 std::vector<Dim> pointwise_strides(DimTable& dims, std::span<const TensorType* const> operands, std::span<const Dim> sizes);
 
-// Whether two axes of the result, neither provably of size 1, are in no order by themselves, because each operand broadcasts one of them:
-// then a third one decides how they lie, also by a stride that addresses nothing. Of two axes or less, none does.
+// Whether a third axis may decide how two axes of the result lie, neither provably of size 1, also by a stride that addresses nothing: each operand
+// broadcasts one of the two, or they change places, which the sort does not come to behind an axis that stays. Of two axes or less, none does.
 bool axes_may_wait(DimTable& dims, std::span<const TensorType* const> operands, std::span<const Dim> sizes);
 
 // Eager's empty_like: a dense operand's own strides, else dense in the order of its strides. Empty if that is undecided.

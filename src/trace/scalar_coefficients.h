@@ -97,6 +97,10 @@ inline constexpr double kAtanForF32[] = {  // 2^-31.3
     0x1.c4cab2cf3be63p-4, -0x1.68655a7066e9dp-4, 0x1.13169ac50273ap-4, -0x1.6b5e3eca2be9fp-5,
     0x1.6cee2d0690e19p-6, -0x1.d7cc3019df4a3p-8, 0x1.1e034d92fd0adp-10,
 };
+inline constexpr double kAsinForF32[] = {  // 2^-31.9
+    0x1.0000000119576p+0, 0x1.5555483d9e57dp-3, 0x1.33398d139b372p-4, 0x1.6c912110ec49dp-5,
+    0x1.0559e7338e130p-5, 0x1.cf04befa7272fp-7, 0x1.3677ce7225ca8p-5,
+};
 inline constexpr float kExp2ForHalfF32[] = {  // 2^-18.4
     0x1.62e12c0000000p-1f, 0x1.ec03740000000p-3f, 0x1.c9fc340000000p-5f, 0x1.3a03b20000000p-7f,
 };

@@ -21,7 +21,22 @@ Expr angle(Expr y, Expr x) {
   return select(gt(y, x), constant(x, kPi / 2) - small, small);
 }
 
-Expr other_leg(Expr x) { return sqrt((constant(x, 1) - x) * (constant(x, 1) + x)); }
+// The root of an f32 in f64: of the f32 root s, what is missing is (x - s^2) / (2s), of which a few digits do.
+Expr wide_root(Expr x) {
+  Expr s = sqrt(x), rest = fma(-wide(s), wide(s), wide(x)), part = constant(x, 0.5) / s;
+  return select(gt(x, constant(x, 0)), wide(s) + rest * wide(part), wide(s));
+}
+
+// What asin and acos of 0 <= m are made of: above one half the angle is what twice that of sqrt((1 - m) / 2) leaves of a right one.
+struct HalfAngle {
+  Expr is_small, arc;   // asin(m) if m is small, else acos(m) / 2
+};
+
+HalfAngle half_angle(Expr m) {
+  Expr half = constant(m, 0.5), is_small = le(m, half), below = (constant(m, 1) - m) * half;
+  Expr root = select(is_small, wide(m), wide_root(below)), square = select(is_small, wide(m) * wide(m), wide(below));
+  return {is_small, root * detail::polynomial(square, {}, kAsinForF32)};
+}
 
 }  // namespace
 
@@ -33,12 +48,14 @@ Expr atan2(Expr y, Expr x) {
 }
 
 Expr asin(Expr x) {
-  Expr magnitude = wide(abs(x));
-  return copysign(narrow(angle(magnitude, other_leg(magnitude)), x), x);
+  const HalfAngle found = half_angle(abs(x));
+  Expr above = constant(found.arc, kPi / 2) - found.arc - found.arc;
+  return copysign(narrow(select(found.is_small, found.arc, above), x), x);
 }
 
 Expr acos(Expr x) {
-  Expr magnitude = wide(abs(x)), right = angle(other_leg(magnitude), magnitude);
+  const HalfAngle found = half_angle(abs(x));
+  Expr right = select(found.is_small, constant(found.arc, kPi / 2) - found.arc, found.arc + found.arc);
   return narrow(select(lt(x, constant(x, 0)), constant(right, kPi) - right, right), x);
 }
 

@@ -39,8 +39,20 @@ const ScriptStep& Forward::step(const std::optional<c10::OperatorName>& name) {
   return step;
 }
 
+// contiguous() of what is contiguous is no operator, but whether it is may be known in one recording and not in the other.
+bool Forward::is_left_out(const c10::OperatorHandle& op, std::span<const c10::IValue> arguments) const {
+  const c10::OperatorName& name = op.operator_name();
+  if (name.name != "aten::contiguous" || (*from_.script)[next_].name == name) return false;
+  return concrete(arguments[0]).toTensor().is_contiguous(arguments[1].toMemoryFormat());
+}
+
 bool Forward::take(const c10::OperatorHandle& op, torch::jit::Stack& stack, size_t arguments) {
   const c10::impl::ExcludeDispatchKeyGuard unseen(kRecorderKey);
+  if (is_left_out(op, std::span(stack).last(arguments))) {
+    stack.pop_back();
+    stack.back() = concrete(stack.back());
+    return false;
+  }
   const ScriptStep& now = step(op.operator_name());
   if (is_view(now)) {
     for (size_t i = stack.size() - arguments; i < stack.size(); ++i) stack[i] = concrete(stack[i]);
@@ -142,8 +154,6 @@ std::vector<int64_t> Forward::values(const std::vector<Dim>& dims) const {
   for (const Dim dim : dims) found.push_back(from_.before->dims.evaluate(dim, from_.symbols));
   return found;
 }
-
-void Forward::refuse(const std::string& what) const { fail("it came to " + what + " in another way"); }
 
 void Forward::expect_arrived() const {
   if (active()) fail("it ended early");

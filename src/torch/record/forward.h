@@ -37,7 +37,6 @@ class Forward {
   // The operator's results in place of its arguments; whether it drew random numbers. UserError: the program did something else before.
   bool take(const c10::OperatorHandle& op, torch::jit::Stack& stack, size_t arguments);
   c10::Scalar take_read();
-  [[noreturn]] void refuse(const std::string& what) const;   // an operator would run that must not run twice: UserError
   void expect_arrived() const;           // the program has ended: UserError if it did so before it came to the exit
 
  private:
@@ -49,6 +48,7 @@ class Forward {
   std::vector<int64_t> values(const std::vector<Dim>& dims) const;
   void hand_over(const ScriptStep& step, torch::jit::Stack& stack, size_t arguments);
   bool is_view(const ScriptStep& step) const;
+  bool is_left_out(const c10::OperatorHandle& op, std::span<const c10::IValue> arguments) const;
   void rename(const ScriptStep& step, std::span<const c10::IValue> arguments);
 
   const Departure from_;

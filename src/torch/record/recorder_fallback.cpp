@@ -25,6 +25,7 @@
 #include "torch/record/gradient_mirror.h"
 #include "torch/record/host_value.h"
 #include "torch/record/lower.h"
+#include "torch/record/order_by_ones.h"
 #include "torch/record/overlap.h"
 #include "torch/record/seen_layout.h"
 #include "torch/record/symnode.h"
@@ -56,6 +57,13 @@ void make_concrete(const OpPlan& plan, std::span<c10::IValue> args) {
   }
 }
 
+// Where this recording is refused: what has been done is not done again.
+void go_on(Forward& forward, const c10::OperatorHandle& op, Stack& stack, size_t arguments) {
+  const std::string& base = plan_of(op).base;
+  if (base == "item" || base == "_local_scalar_dense") stack.back() = forward.take_read();
+  else forward.take(op, stack, arguments);
+}
+
 // The arguments become real tensors and numbers; the op runs unseen.
 void run_real(const c10::OperatorHandle& op, Stack& stack, size_t arguments) {
   const OpPlan& plan = plan_of(op);
@@ -63,7 +71,7 @@ void run_real(const c10::OperatorHandle& op, Stack& stack, size_t arguments) {
   Tape* const tape = current_tape();
   const c10::impl::ExcludeDispatchKeyGuard unseen(kRecorderKey);
   if (tape == nullptr) return op.callBoxed(stack);
-  if (tape->forward && tape->forward->active() && !runs_in_front_of_an_exit(plan, stack)) tape->forward->refuse(plan.name);
+  if (tape->forward && tape->forward->active() && !runs_in_front_of_an_exit(plan, stack)) return go_on(*tape->forward, op, stack, arguments);
   const WrittenMemory::Given given = tape->written.before(plan, std::span(stack).last(arguments));
   op.callBoxed(stack);
   tape->written.after(plan, given, std::span(stack).last(plan.schema->returns().size()));
@@ -354,6 +362,7 @@ class OneOp {
     if (plan_.metadata && plan_.base == "detach") return leave_graph();
     if (changes_too_much() || writes_unknown_sizes()) return;
     hold_written_sizes();
+    if (plan_.pointwise && plan_.writes.empty()) hold_ones_that_decide(call_);
     const Mark m = mark(tape_);
     if (lowered(m)) return note_choice();
     take_back(tape_, m);
@@ -538,14 +547,14 @@ void hold_element(Tape& tape, ValueId value) {
 // The value goes to the host.
 void read_value(Tape& tape, const c10::OperatorHandle& op, Stack& stack) {
   widen(tape, stack.back());
+  const bool forward = tape.forward && tape.forward->active();
   if (!tape.live()) return run_real(op, stack, 1);
   const at::Tensor program = stack.back().toTensor();
   ValueId value;
   unharmed(tape, [&] {
     if (!is_wrapped_number(program)) value = tape.value_of(program);
   });
-  const bool taken = value && tape.forward && tape.forward->active();
-  if (taken) stack.back() = tape.forward->take_read();
+  if (value && forward) stack.back() = tape.forward->take_read();
   else run_real(op, stack, 1);
   if (!tape.live() || !value) return;
   ++tape.recording.ops;

@@ -526,6 +526,49 @@ def test_gradients_behind_an_exit():
             same(ours, theirs)
 
 
+# What stands in front of the exit where the second recording knows less, or other things, than the first one did: nothing that was done is done again.
+ON_THE_WAY = {
+    "contiguous of what is so": lambda x: torch.swapaxes(x.t(), 0, -1).contiguous(),
+    "contiguous of rows": lambda x: x[:1].contiguous(),
+    "contiguous of a transposed one": lambda x: x.t().contiguous(),
+    "channels last": lambda x: x[None, :, :, None].contiguous(memory_format=torch.channels_last),
+    "reshape": lambda x: x.t().reshape(-1),
+    "flatten": lambda x: x[:, None].flatten(),
+    "to what it is": lambda x: x.to(x.dtype),
+    "out of no size": lambda x: torch.cat([x, x], out=x.new_empty(0)),
+    "out of no size, seen as bytes": lambda x: torch.cat([x, x], out=x.new_empty(0)).view(torch.uint8),
+    "out that grows": lambda x: torch.add(x, 1, out=x.new_empty(0)),
+    "squeezed": lambda x: x.squeeze(),
+    "expanded to itself": lambda x: x.expand(x.shape),
+}
+AT_THE_EXIT = {
+    "branch": lambda x, y: y + 1 if x.sum() > 0 else y - 1,
+    "number": lambda x, y: int(y.count_nonzero() + x.shape[0]),
+    "loop over a size": lambda x, y: [y + s for s in range(y.shape[0])] if y.dim() else [y],
+    "item": lambda x, y: y * x.sum().item(),
+}
+
+
+@pytest.mark.parametrize("at", AT_THE_EXIT)
+@pytest.mark.parametrize("way", ON_THE_WAY)
+@pytest.mark.parametrize("laid", ("plain", "transposed"))
+def test_what_stands_in_front_of_an_exit(laid, way, at):
+    def program(x):
+        x[..., 0] += 1
+        y = ON_THE_WAY[way](x)
+        x.mul_(-1)
+        return AT_THE_EXIT[at](x, y), y
+
+    for first in ((2, 2), (1, 2), (3, 1)):
+        jitted = escapement.jit(program)
+        for rows, columns in (first, (2, 1), (0, 1), (2, 2), (1, 1), (0, 3), (4, 2), (1, 3)):
+            ours, theirs = (torch.arange(1.0, 1 + rows * columns).view(columns, rows).t() if laid == "transposed" else
+                            torch.arange(1.0, 1 + rows * columns).view(rows, columns) for _ in range(2))
+            result, expected = jitted(ours), program(theirs)
+            torch.testing.assert_close(result, expected)
+            same(ours, theirs)
+
+
 def test_a_program_that_does_something_else_says_so(monkeypatch):
     def program(x):
         x.mul_(2)

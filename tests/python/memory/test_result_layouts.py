@@ -2,6 +2,8 @@
 sizes, in call mode. Transposed operands, whose order is known for all sizes, need one recording.
 """
 
+import itertools
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -86,3 +88,49 @@ def test_axes_in_no_order_by_themselves_are_one_recording(name):
         assert made.round["recorded"] or not eager.numel() or escapement.stats()["launches"] == before + 1
     made.expect()
     assert (made.rounds[0]["recorded"], made.rounds[1]["recorded"]) == (1, 0), made.rounds
+
+
+# Broadcast operands whose axes lie in other orders, at sizes of which one or more are 1: there their strides address nothing, and still decide.
+AXES = list(itertools.permutations(range(3)))
+EDGES = ((2, 2, 1), (1, 2, 2), (2, 1, 2), (1, 1, 3), (3, 4, 2), (2, 3, 1), (1, 3, 2), (3, 1, 1), (2, 2, 2))
+
+
+def laid_out(sizes, order, seed):
+    """Memory in which the axes have this order, the outermost first."""
+    made = torch.randn([sizes[axis] for axis in order], generator=torch.Generator().manual_seed(seed))
+    return made.permute([order.index(axis) for axis in range(len(sizes))])
+
+
+@pytest.mark.parametrize("first", range(3))
+@pytest.mark.parametrize("order", AXES, ids=str)
+@pytest.mark.parametrize("plane", ((0, 1), (1, 0)), ids=str)
+def test_strides_of_broadcast_operands(plane, order, first):
+    function = escapement.jit(lambda x, y: x / y)
+    for seed, sizes in enumerate((EDGES[first], *EDGES)):
+        x, y = laid_out(sizes[1:], plane, seed), laid_out(sizes, order, seed + 100)
+        ours, eager = function(x, y), x / y
+        assert same_layout(ours, eager), (x.stride(), y.shape, y.stride(), ours.stride(), eager.stride())
+
+
+# Not (2, 0, 1): the first operand has the last axis inside of the other one, the second one outside of the third, and that outside of the other.
+@pytest.mark.parametrize("order", [order for order in AXES if order != (2, 0, 1)], ids=str)
+def test_broadcast_operands_of_usual_layouts_are_one_recording(order):
+    function = escapement.jit(lambda x, y: x / y)
+    for seed, sizes in enumerate(((3, 4, 5), (1, 4, 5), (3, 1, 5), (3, 4, 1), (1, 1, 1), (17, 2, 31))):
+        function(laid_out(sizes[1:], (0, 1), seed), laid_out(sizes, order, seed))
+    assert function.info()["recordings"] == 1, function.info()["recordings"]
+
+
+@pytest.mark.parametrize("laid", ("plain", "transposed"))
+@pytest.mark.parametrize("first", FIRST[1:])
+def test_kron(laid, first):
+    def program(x, k):
+        y = x.clamp_(k, 4).abs().sqrt()
+        return torch.kron(y, x)
+
+    function = escapement.jit(program)
+    for sizes in (first, *SIZES):
+        pair = [laid_out(sizes, (0, 1) if laid == "plain" else (1, 0), 7) for _ in range(2)]
+        for k in (0, -1):
+            ours, eager = function(pair[0], k), program(pair[1], k)
+            assert same_layout(ours, eager), (sizes, ours.stride(), eager.stride())
