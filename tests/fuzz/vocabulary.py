@@ -18,6 +18,20 @@ import re
 PLACE = re.compile(r"\{(\w)\}")
 SECTIONS = {
     "exact": ("", """
+        torch.fmax({x}, {y})
+        torch.fmin({x}, {n} + {y})
+        torch.heaviside({x}, {x})
+        torch.isposinf({x})
+        torch.isneginf({x})
+        torch.sgn({x})
+        F.hardshrink({f}, 0.5)
+        F.softshrink({f}, 0.5)
+        F.prelu({f}, torch.tensor([0.5]))
+        {f}.nan_to_num()
+        {i} << 2
+        {i} >> 1
+        torch.bitwise_left_shift({i}, {j})
+        torch.bitwise_right_shift({i}, {j})
         torch.relu({x})
         -{x}
         {x}.neg()
@@ -53,11 +67,6 @@ SECTIONS = {
         {x}.type_as({y})
         {x}.float()
         {x}.double()
-        {x}.bool()
-        torch.logical_and({x}, {y})
-        torch.logical_or({x}, {y})
-        torch.logical_xor({x}, {y})
-        {x}.logical_not()
         torch.isnan({x})
         torch.isinf({x})
         torch.isfinite({x})
@@ -173,6 +182,21 @@ SECTIONS = {
         torch.kron({x}, {y})
         """),
     "steps": ("steps", """
+        {x}.bool()
+        torch.logical_and({x}, {y})
+        torch.logical_or({x}, {y})
+        torch.logical_xor({x}, {y})
+        {x}.logical_not()
+        torch.div({x}, {y}, rounding_mode="floor")
+        torch.div({x}, {y}, rounding_mode="trunc")
+        torch.div({x}, {n}, rounding_mode="floor")
+        {x}.fmod({y})
+        {i} // 3
+        {i} % 5
+        torch.fmod({i}, 4)
+        {i} // {j}
+        {f} % {g}
+        {f} // {g}
         torch.floor({x})
         torch.ceil({x})
         torch.round({x})
@@ -330,6 +354,28 @@ SECTIONS = {
         torch.nansum({f})
         """),
     "near": ("near", """
+        torch.asin({f})
+        torch.acos({f})
+        torch.asinh({f})
+        torch.acosh({f}.abs() + 1)
+        torch.atanh({f})
+        torch.tan({f})
+        torch.cosh({f})
+        torch.erfc({f})
+        torch.sinc({f})
+        torch.logit({f}, 0.25)
+        torch.special.entr({f})
+        torch.special.xlog1py({f}, {g})
+        torch.xlogy({f}, {n})
+        torch.logaddexp2({f}, {g})
+        torch.deg2rad({f})
+        torch.rad2deg({f})
+        F.huber_loss({f}, {g}, delta=0.5)
+        F.huber_loss({f}, {g}, reduction="none")
+        F.smooth_l1_loss({f}, {g}, reduction="sum", beta=0.5)
+        F.mse_loss({f}, {g}, reduction="none")
+        F.soft_margin_loss({f}, {g}.sign())
+        F.binary_cross_entropy_with_logits({f}, {g}, pos_weight={g}.abs(), reduction="none")
         {f}.exp()
         {f}.expm1()
         {f}.exp2()

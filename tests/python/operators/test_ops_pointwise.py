@@ -83,10 +83,11 @@ def test_exact_unary(name):
 def test_stable_unary(name):
     row = STABLE_UNARY[name]
     function, dtypes = row if isinstance(row, tuple) else (row, FLOATS)
-    for dtype in dtypes:
+    for dtype in FLOATS:
         call = compiled(function, 1)
         sweep(call, function, dtype, lambda ours, eager: assert_ulp(ours, eager, 2), 1)
-        all_in_kernels(call)
+        if dtype in dtypes:
+            all_in_kernels(call)
 
 
 @pytest.mark.parametrize("name", EXACT_BINARY)
@@ -104,10 +105,11 @@ def test_exact_binary(name):
 @pytest.mark.parametrize("name", STABLE_BINARY)
 def test_stable_binary(name):
     function, dtypes = STABLE_BINARY[name]
-    for dtype in dtypes:
+    for dtype in FLOATS:
         call = compiled(function, 2)
         sweep(call, function, dtype, lambda ours, eager: assert_ulp(ours, eager, 2), 2)
-        all_in_kernels(call)
+        if dtype in dtypes:
+            all_in_kernels(call)
 
 
 @pytest.mark.parametrize("name", CANCELS)

@@ -174,3 +174,21 @@ def test_bits_do_not_depend_on_threads_or_split():
             assert_exact(torch.cat(whole_rows), one[3][:5])
     finally:
         torch.set_num_threads(threads)
+
+
+ALIKE = {
+    "columns": lambda x: x.std(0), "rows": lambda x: x.std(-1), "two axes": lambda x: x.var((0, 1)), "with the mean": lambda x: torch.var_mean(x, 0)[0],
+    "permuted": lambda x: x.permute(2, 0, 1).var((0, 2)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", ALIKE)
+def test_equal_numbers_do_not_vary(name, dtype):
+    """Exactly: programs ask for columns whose deviation is 0."""
+    call = compiled(ALIKE[name], 1)
+    for n in (2, 3, 5, 6, 7, 10, 11, 49, 100, 333, 1000):
+        for number in (0.1, 1 / 3, 7.7, 1e10 / 3, 3e38):
+            x = torch.full((n, 5, n), number, dtype=dtype)
+            ours, eager = call(x), ALIKE[name](x)
+            assert not ours.any() or number == 3e38 and not torch.isfinite(ours).any() or eager.any(), (n, number, ours.flatten()[0])
