@@ -15,7 +15,7 @@ import torch
 
 from states import MODES, TRANSFORMS
 
-EXTREMES = re.compile(r"max|min|clamp|relu|hardtanh|sort|topk|clip|threshold|argsort")
+EXTREMES = re.compile(r"softshrink|fmax|fmin|max|min|clamp|relu|hardtanh|sort|topk|clip|threshold|argsort")
 # Infinite or not a number, as the order of the terms has it: what overflows in one order may cancel in another, and so does eager's running mean.
 IN_ORDER = re.compile(r"_norm|norm\(|var_mean|std_mean|var\(|std\(|sum\(|mean\(|prod\(|cumsum|cumprod|_add|loss|entropy")
 RUNNING_MEAN = re.compile(r"var_mean|std_mean")   # not a number where the mean itself is infinite
