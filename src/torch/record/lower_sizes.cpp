@@ -61,6 +61,26 @@ Sizes random_range(OpCall& call) {
   return {};
 }
 
+Sizes one_hot(OpCall& call) {
+  const ValueId v = call.value("self");
+  if (call.varies("num_classes") || call.integer("num_classes", -1) <= 0) return {};   // as many as the data have
+  std::vector<Dim> sizes = call.type(v).sizes;
+  sizes.push_back(call.dim("num_classes"));
+  return {sizes};
+}
+
+Sizes eye(OpCall& call) { return {{call.dim("n"), call.find("m") >= 0 ? call.dim("m") : call.dim("n")}}; }
+
+// The main diagonal of the last two axes.
+Sizes diag_embed(OpCall& call) {
+  for (const char* name : {"offset", "dim1", "dim2"})
+    if (call.varies(name)) return {};
+  if (call.integer("offset", 0) != 0 || call.integer("dim1", -2) != -2 || call.integer("dim2", -1) != -1) return {};
+  std::vector<Dim> sizes = sizes_of(call, 0);
+  sizes.push_back(sizes.back());
+  return {sizes};
+}
+
 int64_t at_or_last(const std::vector<int64_t>& v, size_t i, int64_t otherwise) {
   return v.empty() ? otherwise : v[std::min(i, v.size() - 1)];
 }
@@ -264,7 +284,8 @@ constexpr SizeRuleRow kRules[] = {
     {"empty_like", as_first, free}, {"new_empty", as_size_argument, fixed}, {"new_empty_strided", as_size_argument, own},
     {"empty_strided", as_size_argument, own}, {"full", as_size_argument, fixed}, {"zeros_like", as_first, free},
     {"ones_like", as_first, free}, {"full_like", as_first, free}, {"randperm", random_range, fixed},
-    {"sum_to_size", as_size_argument, free},
+    {"sum_to_size", as_size_argument, free}, {"eye", eye, fixed}, {"one_hot", one_hot, fixed}, {"diag_embed", diag_embed, fixed},
+    {"bucketize", as_first, fixed}, {"searchsorted", as_second, fixed}, {"isin", as_first, fixed},
     // windows
     {"conv1d", convolution, fixed}, {"conv2d", convolution, fixed}, {"conv3d", convolution, fixed}, {"convolution", convolution, fixed},
     {"_convolution", convolution, fixed}, {"mkldnn_convolution", convolution, fixed},

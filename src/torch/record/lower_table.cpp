@@ -84,17 +84,17 @@ constexpr Row kRows[] = {
 
 // Composites that are recorded as one call: decomposed they read sizes, touch memory, or are slower than one call.
 constexpr std::string_view kWhole[] = {
-    "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "upsample_linear1d", "upsample_bilinear2d", "upsample_bicubic2d",
-    "upsample_trilinear3d", "_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa",
-    "lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "stft", "istft", "one_hot", "pad_sequence", "max_pool1d",
-    "max_pool2d", "max_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_max_pool1d", "conv1d", "conv2d", "conv3d",
-    "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "_convolution", "einsum", "instance_norm", "cdist", "ctc_loss",
-    "multi_head_attention_forward", "index_add", "repeat_interleave", "batch_norm", "_batch_norm_impl_index", "alpha_dropout",
-    "feature_alpha_dropout", "embedding_bag", "bincount", "histogramdd", "quantile", "nanquantile", "nonzero_numpy", "unfold_dim",
-    "pixel_shuffle", "im2col", "trapezoid", "pdist", "nll_loss_nd", "cross_entropy_loss", "repeat", "tile", "hstack", "rms_norm",
-    "group_norm", "argsort", "combinations", "tensordot", "kron", "inner", "chain_matmul", "linalg_multi_dot", "fft_fftshift",
-    "_fused_rms_norm", "block_diag", "cartesian_prod", "corrcoef", "cov", "nanmean", "bilinear",
-    "scaled_dot_product_attention", "diag", "diagflat", "take_along_dim", "vander", "nuclear_norm", "fill_diagonal",
+    "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "upsample_linear1d", "upsample_bilinear2d",
+    "upsample_bicubic2d", "upsample_trilinear3d", "_upsample_nearest_exact1d", "_upsample_nearest_exact2d",
+    "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa", "lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "stft",
+    "istft", "one_hot", "pad_sequence", "max_pool1d", "max_pool2d", "max_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
+    "adaptive_max_pool1d", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+    "_convolution", "instance_norm", "cdist", "ctc_loss", "multi_head_attention_forward", "index_add", "batch_norm",
+    "_batch_norm_impl_index", "alpha_dropout", "feature_alpha_dropout", "embedding_bag", "bincount", "histogramdd",
+    "nanquantile", "nonzero_numpy", "unfold_dim", "pixel_shuffle", "im2col", "pdist", "nll_loss_nd", "cross_entropy_loss",
+    "repeat", "tile", "rms_norm", "group_norm", "argsort", "combinations", "kron", "chain_matmul", "linalg_multi_dot",
+    "_fused_rms_norm", "block_diag", "bilinear", "scaled_dot_product_attention", "diag", "diagflat", "vander", "nuclear_norm",
+    "fill_diagonal", "cov", "corrcoef", "take_along_dim",
 };
 
 std::mutex learned_mutex;

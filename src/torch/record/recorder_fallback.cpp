@@ -6,8 +6,6 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
-#include <ATen/ops/all.h>
-#include <ATen/ops/eq.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
@@ -25,6 +23,7 @@
 #include "torch/record/gradient_mirror.h"
 #include "torch/record/host_value.h"
 #include "torch/record/lower.h"
+#include "torch/record/made_of_rows.h"
 #include "torch/record/order_by_ones.h"
 #include "torch/record/overlap.h"
 #include "torch/record/seen_layout.h"
@@ -578,45 +577,6 @@ void lift(Tape& tape, Stack& stack) {
   record_one(tape, plan_of(clone), clone, stack);
 }
 
-bool same_sizes(const at::Tensor& a, const at::Tensor& b) {
-  bool same = a.dim() == b.dim();
-  for (int64_t d = 0; same && d < a.dim(); ++d) same = a.sym_size(d) == b.sym_size(d);
-  return same;
-}
-
-void compare_sizes(Stack& stack) {
-  const bool same = same_sizes(stack[stack.size() - 2].toTensor(), stack.back().toTensor());
-  stack.pop_back();
-  stack.back() = same;
-}
-
-// A truth value for the host, made of operators that have rows: of tensors of one type, whether sizes and all elements agree. Of numbers
-// without a row ATen says yes of a tensor and itself, NaN or not.
-bool compare(Tape& tape, Stack& stack) {
-  const at::Tensor b = stack.back().toTensor(), a = stack[stack.size() - 2].toTensor();
-  const Wrapper *left = Wrapper::of(a), *right = Wrapper::of(b);
-  if (!left || !right || a.dim() != b.dim() || a.scalar_type() != b.scalar_type()) return false;
-  const bool same = !at::isFloatingType(a.scalar_type()) && left->value() == right->value();
-  if (a.is_complex() && !same && left->inner().is_alias_of(right->inner())) return false;
-  ++tape.recording.ops;
-  bool equal = same || same_sizes(a, b);
-  if (!same && equal) equal = at::all(at::eq(a, b)).item().toBool();
-  stack.pop_back();
-  stack.back() = equal;
-  return true;
-}
-
-// The same of numbers that are nearly equal.
-bool compare_nearly(Tape& tape, Stack& stack) {
-  const c10::IValue* const given = &stack[stack.size() - 5];
-  if (!Wrapper::of(given[0].toTensor()) && !Wrapper::of(given[1].toTensor())) return false;
-  ++tape.recording.ops;
-  const at::Tensor close = at::isclose(given[0].toTensor(), given[1].toTensor(), given[2].toDouble(), given[3].toDouble(), given[4].toBool());
-  torch::jit::drop(stack, 4);
-  stack.back() = at::all(close).item().toBool();
-  return true;
-}
-
 // Asked of a tensor before its memory is read (tolist): one that the program knows from elsewhere is read as a wrapper, which notices.
 void watch(Tape& tape, Stack& stack) {
   const at::Tensor program = stack.back().toTensor();
@@ -625,9 +585,7 @@ void watch(Tape& tape, Stack& stack) {
 }
 
 bool special(Tape& tape, const OpPlan& plan, const c10::OperatorHandle& op, Stack& stack) {
-  if (plan.base == "equal") return compare(tape, stack);
-  if (plan.base == "allclose") return compare_nearly(tape, stack);
-  if (plan.base == "is_same_size") return compare_sizes(stack), true;
+  if (const Parts parts = parts_of(plan)) return parts(tape, stack);
   if (plan.base == "_local_scalar_dense") return read_value(tape, op, stack), true;
   if (plan.base == "lift_fresh" || plan.base == "lift") return lift(tape, stack), true;
   if (plan.base == "resolve_conj" || plan.base == "resolve_neg") return watch(tape, stack), false;
