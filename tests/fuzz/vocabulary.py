@@ -18,6 +18,16 @@ import re
 PLACE = re.compile(r"\{(\w)\}")
 SECTIONS = {
     "exact": ("", """
+        torch.einsum("...i->i...", {f})
+        torch.hstack([{x}, {y}])
+        torch.column_stack([{x}, {y}])
+        {x}.repeat_interleave(2, {d})
+        {x}.repeat_interleave(3)
+        torch.cartesian_prod({x}, {y})
+        torch.fft.fftshift({x})
+        torch.eye({x}.shape[0]) + 1
+        torch.diag_embed({x})
+        F.one_hot({i}.abs().long() % 5, 5)
         torch.fmax({x}, {y})
         torch.fmin({x}, {n} + {y})
         torch.heaviside({x}, {x})
@@ -118,8 +128,6 @@ SECTIONS = {
         {x}[:, {i}]
         {x}[{i}, {j}]
         {x}.masked_select({b})
-        torch.nonzero({x})
-        {x}.nonzero(as_tuple=True)
         torch.argwhere({x})
         torch.where({x})
         F.embedding({i}, {f})
@@ -182,6 +190,8 @@ SECTIONS = {
         torch.kron({x}, {y})
         """),
     "steps": ("steps", """
+        torch.nonzero({x})
+        {x}.nonzero(as_tuple=True)
         {x}.bool()
         torch.logical_and({x}, {y})
         torch.logical_or({x}, {y})
@@ -354,6 +364,16 @@ SECTIONS = {
         torch.nansum({f})
         """),
     "near": ("near", """
+        torch.einsum("ij,kj->ik", {f}, {g})
+        torch.einsum("...ij,...kj->...ki", {f}, {g})
+        torch.einsum("i...,i...->i", {f}, {g})
+        torch.einsum("i,j->ij", {f}, {g})
+        torch.inner({f}, {g})
+        torch.tensordot({f}, {g}, dims=1)
+        {f}.nansum({d})
+        {f}.nanmean({d})
+        {f}.quantile(0.3, {d})
+        torch.trapezoid({f})
         torch.asin({f})
         torch.acos({f})
         torch.asinh({f})
