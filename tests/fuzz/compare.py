@@ -17,7 +17,7 @@ from states import MODES, TRANSFORMS
 
 EXTREMES = re.compile(r"softshrink|fmax|fmin|max|min|clamp|relu|hardtanh|sort|topk|clip|threshold|argsort")
 # Infinite or not a number, as the order of the terms has it: what overflows in one order may cancel in another, and so does eager's running mean.
-IN_ORDER = re.compile(r"_norm|norm\(|var_mean|std_mean|var\(|std\(|sum\(|mean\(|prod\(|cumsum|cumprod|_add|loss|entropy")
+IN_ORDER = re.compile(r"_norm|norm\(|var_mean|std_mean|var\(|std\(|sum\(|mean\(|prod\(|cumsum|cumprod|_add|loss|entropy|trapezoid|nansum|nanmean")
 RUNNING_MEAN = re.compile(r"var_mean|std_mean")   # not a number where the mean itself is infinite
 REMAINDERS = re.compile(r"remainder|fmod|floor_divide| % | // |rounding_mode")   # eager's vectorised functions give up where the quotient is very large
 # Terms so large that they overflow in the one order only: then what is lost is ours alone.

@@ -87,8 +87,6 @@ SECTIONS = {
         ~{i}
         ~{b}
         {i} & {k}
-        {i} << 2
-        {i} >> 1
         {i}.bitwise_left_shift(1)
         {i} // 2
         {i} % 3
@@ -96,7 +94,6 @@ SECTIONS = {
         torch.cat([{x}, {x}])
         torch.stack([{x}, {y}], {d})
         torch.stack([{x}, {x}, {x}], -1)
-        torch.hstack([{x}, {y}])
         torch.vstack([{x}, {y}])
         F.pad({x}, (1, 2))
         F.pad({x}, (0, 1, 2, 0), value={n})
@@ -105,7 +102,6 @@ SECTIONS = {
         F.pad({f}, (1, 1), mode="replicate")
         {x}.repeat(2, *[1] * ({x}.dim() - 1))
         {x}.repeat_interleave(2)
-        {x}.repeat_interleave(2, {d})
         {x}.tile((2,))
         torch.roll({x}, 1, {d})
         torch.roll({x}, {k})
@@ -115,7 +111,6 @@ SECTIONS = {
         {x}.tril()
         {x}.triu(1)
         torch.diag({x})
-        torch.diag_embed({x})
         {x}.index_select({d}, {j})
         torch.index_select({x}, 0, {i}.flatten())
         torch.gather({x}, {d}, {i})
@@ -163,7 +158,6 @@ SECTIONS = {
         torch.tensor_split({x}, 2)
         torch.meshgrid({x}, {y}, indexing="ij")
         torch.broadcast_tensors({x}, {y})
-        torch.cartesian_prod({x}, {y})
         torch.block_diag({x}, {y})
         torch.outer({x}, {y})
         {x}.unfold(0, 1, 1) * 2
@@ -179,7 +173,6 @@ SECTIONS = {
         {x} / {y}
         {x} / {n}
         {x}.div({n})
-        torch.sgn({x})
         torch.cummax({x}, {d})
         torch.swapaxes({x}, 0, -1).contiguous()
         torch.combinations({x})
@@ -485,7 +478,6 @@ SECTIONS = {
         torch.cov({f})
         torch.linalg.norm({f}, dim={d})
         {f}.renorm(2, 0, 1.0)
-        torch.trapezoid({f})
         torch.exp({f}, out={f}.new_empty(0))
         """),
     "random": ("random", """

@@ -232,6 +232,72 @@ Sizes indexed(OpCall& call) {
   return {out};
 }
 
+// All but one axis broadcast together; that one is the positions'.
+Sizes taken_along(OpCall& call) {
+  const ValueId self = call.value("self"), indices = call.value("indices");
+  if (!call.given("dim") || call.varies("dim") || call.rank(self) != call.rank(indices) || call.rank(self) == 0) return {};
+  const auto axis = axis_in(call.integer("dim", 0), call.rank(self));
+  if (!axis) return {};
+  std::vector<Dim> of_self = call.type(self).sizes;
+  of_self[*axis] = call.type(indices).sizes[*axis];
+  return {call.build.broadcast(of_self, call.type(indices).sizes, "take_along_dim")};
+}
+
+// Each row of one with each row of the other, for all batches.
+Sizes distances(OpCall& call) {
+  std::vector<Dim> left = call.type(call.value("x1")).sizes, right = call.type(call.value("x2")).sizes;
+  const Dim rows = left[left.size() - 2], others = right[right.size() - 2];
+  left.resize(left.size() - 2);
+  right.resize(right.size() - 2);
+  std::vector<Dim> out = call.build.broadcast(left, right, "cdist");
+  out.push_back(rows);
+  out.push_back(others);
+  return {out};
+}
+
+Sizes drawn(OpCall& call) {
+  std::vector<Dim> sizes = call.type(call.value("self")).sizes;
+  if (sizes.empty()) return {};
+  sizes.back() = call.dim("num_samples");
+  return {sizes};
+}
+
+// [.., C * r * r, H, W] -> [.., C, H * r, W * r]
+Sizes pixel_shuffle(OpCall& call) {
+  const char* const by = "upscale_factor";
+  if (call.varies(by)) return {};
+  DimTable& dims = call.table();
+  std::vector<Dim> sizes = sizes_of(call, 0);
+  const int64_t factor = call.integer(by);
+  const size_t last = sizes.size() - 1;
+  sizes[last - 2] = dims.floordiv(sizes[last - 2], dims.constant(factor * factor));
+  for (const size_t axis : {last - 1, last}) sizes[axis] = dims.mul(sizes[axis], dims.constant(factor));
+  return {sizes};
+}
+
+// Images at the places of a grid: [N, C, H, W], [N, h, w, 2] -> [N, C, h, w]
+Sizes sampled(OpCall& call) {
+  const std::vector<Dim> image = sizes_of(call, 0), grid = sizes_of(call, 1);
+  return {{image[0], image[1], grid[1], grid[2]}};
+}
+
+// [N, C, H, W] -> [N, C * kernel, windows]
+Sizes unfolded(OpCall& call) {
+  const std::vector<Dim> in = sizes_of(call, 0);
+  for (const char* name : {"kernel_size", "dilation", "padding", "stride"})
+    if (call.varies(name)) return {};
+  if (in.size() != 4) return {};
+  DimTable& dims = call.table();
+  const auto number = [&](const char* name, size_t i) { return at_or_last(call.integers(name), i, 1); };
+  Dim channels = in[1], windows = dims.constant(1);
+  for (size_t i = 0; i < 2; ++i) {
+    const Dim kernel = dims.constant(number("kernel_size", i));
+    channels = dims.mul(channels, kernel);
+    windows = dims.mul(windows, window_count(dims, in[2 + i], kernel, number("stride", i), number("padding", i), number("dilation", i)));
+  }
+  return {{in[0], channels, windows}};
+}
+
 Sizes one_dropped(OpCall& call) {  // cross-entropy with mean or sum: a 0-d result
   if (call.reals.empty() || call.reals[0].dim() != 0) return {};
   return Sizes(call.reals.size(), std::vector<Dim>{});
@@ -300,6 +366,8 @@ constexpr SizeRuleRow kRules[] = {
     // recurrent networks: the library that is taken decides how results lie
     {"lstm", recurrent, own}, {"gru", recurrent, own}, {"rnn_tanh", recurrent, own}, {"rnn_relu", recurrent, own},
     // others
+    {"take_along_dim", taken_along, fixed}, {"cdist", distances, fixed}, {"multinomial", drawn, fixed}, {"pixel_shuffle", pixel_shuffle, fixed},
+    {"grid_sampler_2d", sampled, fixed}, {"im2col", unfolded, fixed}, {"renorm", as_first, fixed},
     {"index", indexed, free}, {"topk", topk, fixed}, {"repeat", repeat, fixed}, {"tile", nullptr, free},
     {"cross_entropy_loss", one_dropped, fixed}, {"nll_loss_nd", one_dropped, fixed}, {"nll_loss_forward", one_dropped, fixed},
     {"mse_loss", nullptr, free},
