@@ -38,12 +38,13 @@ bool reduced(OpCall& call, ValueId loss) {
   return call.done(call.build.composite(Op::mean, std::vector<ValueId>{loss}, std::move(attrs)));
 }
 
-bool lower_distance(OpCall& call, Op op, double number) {
+bool lower_distance(OpCall& call, Op op, std::string_view name) {
+  if (call.varies(name)) return call.decline(Reason::call_attribute);
   const std::vector<ValueId> pair{call.value("self"), call.value("target")};
   if (layout_is_open(call, pair)) return call.decline(Reason::call_layout);
   Attrs attrs;
   attrs.value.kind = Number::Kind::real;
-  attrs.value.real = number;
+  attrs.value.real = call.number(name, 1);
   return reduced(call, call.build.pointwise(op, pair, std::move(attrs)));
 }
 
@@ -59,13 +60,13 @@ bool lower_mse_loss(OpCall& call) {
 // ATen rounds between the steps of one half type and not of the other; of smooth_l1 it is float16, of huber bfloat16.
 bool lower_smooth_l1_loss(OpCall& call) {
   if (!of_one_type(call, {"self", "target"}) || call.result_type() == DType::f16) return call.decline(Reason::call_dtype);
-  return lower_distance(call, Op::smooth_l1, call.number("beta", 1));
+  return lower_distance(call, Op::smooth_l1, "beta");
 }
 
 bool lower_huber_loss(OpCall& call) {
   if (!of_one_type(call, {"self", "target"}) || call.result_type() == DType::bf16) return call.decline(Reason::call_dtype);
   if (!is_like_input(call)) return call.decline(Reason::call_layout);
-  return lower_distance(call, Op::huber, call.number("delta", 1));
+  return lower_distance(call, Op::huber, "delta");
 }
 
 // (1 - target) * input - log_sigmoid(input), the latter times 1 + (pos_weight - 1) * target; all that times weight.

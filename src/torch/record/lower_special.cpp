@@ -29,13 +29,15 @@ double largest(DType type) {
 
 // ATen reads the bound in the type of the elements, and refuses one that it does not hold.
 bool lower_shrink(OpCall& call) {
+  if (call.given("lambd") && call.arg("lambd").toScalar().isSymbolic()) return call.decline(Reason::call_attribute);
   const double bound = call.number("lambd", 0.5);
   if (!call.must_fit(c10::Scalar(bound), call.result_type())) return call.decline(Reason::call_attribute);
   return lower_named(call, call.plan.base == "hardshrink" ? Op::hardshrink : Op::softshrink, {"self"}, with_number(bound));
 }
 
-// A negative eps is none.
+// A number that varies stays an argument of ATen's, here and below. A negative eps is none.
 bool lower_logit(OpCall& call) {
+  if (call.varies("eps")) return call.decline(Reason::call_attribute);
   const double eps = call.number("eps", -1);
   if (std::isnan(eps)) return call.decline(Reason::call_attribute);
   return lower_named(call, Op::logit, {"self"}, eps < 0 ? Attrs{} : with_number(eps));
@@ -44,6 +46,8 @@ bool lower_logit(OpCall& call) {
 bool lower_nan_to_num(OpCall& call) {
   const ValueId self = call.value("self");
   const DType type = call.result_type();
+  for (const char* name : {"nan", "posinf", "neginf"})
+    if (call.varies(name)) return call.decline(Reason::call_attribute);
   if (!self || !is_float(type) || call.type(self).dtype != type) return call.decline(Reason::call_dtype);
   if (layout_is_open(call, {self})) return call.decline(Reason::call_layout);
   const double infinity = std::numeric_limits<double>::infinity();

@@ -94,7 +94,7 @@ constexpr std::string_view kWhole[] = {
     "nanquantile", "nonzero_numpy", "unfold_dim", "pixel_shuffle", "im2col", "pdist", "nll_loss_nd", "cross_entropy_loss",
     "repeat", "tile", "rms_norm", "group_norm", "argsort", "combinations", "kron", "chain_matmul", "linalg_multi_dot",
     "_fused_rms_norm", "block_diag", "bilinear", "scaled_dot_product_attention", "diag", "diagflat", "vander", "nuclear_norm",
-    "fill_diagonal", "cov", "corrcoef", "take_along_dim",
+    "fill_diagonal", "cov", "corrcoef", "take_along_dim", "tensordot", "inner", "repeat_interleave",
 };
 
 std::mutex learned_mutex;

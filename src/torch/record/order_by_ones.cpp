@@ -20,13 +20,13 @@ class Patterns {
     for (const ValueId v : call.values)
       if (v) operands_.push_back(call.type(v));
     find_sizes();
-    for (const Dim size : sizes_)
-      if (dims_.less(dims_.constant(1), size) != Truth::yes && !dims_.as_constant(size)) open_.push_back(size);
+    for (size_t axis = 0; axis < sizes_.size(); ++axis)
+      if (is_open(axis)) open_.push_back(sizes_[axis]);
   }
 
   bool matter() {
     if (sizes_.size() < 3 || operands_.size() < 2 || open_.empty() || !axes_may_wait(dims_, pointers(operands_), sizes_)) return false;
-    if (open_.size() > kMost || !std::all_of(open_.begin(), open_.end(), [&](Dim d) { return dims_.as_symbol(d).has_value(); })) return true;
+    if (open_.size() > kMost) return true;
     const std::vector<Dim> claimed = pointwise_strides(dims_, pointers(operands_), sizes_);
     for (uint32_t ones = 0; !claimed.empty() && ones < (1U << open_.size()); ++ones)
       if (!holds(claimed, values(ones))) return true;
@@ -51,6 +51,15 @@ class Patterns {
         Dim& size = sizes_[sizes_.size() - operand.sizes.size() + axis];
         if (dims_.as_constant(size) == 1) size = operand.sizes[axis];
       }
+  }
+
+  // May it be 1? Sizes that are computed are taken as they are now, since what they are computed from is not this operator's to choose.
+  bool is_open(size_t axis) const {
+    if (dims_.less(dims_.constant(1), sizes_[axis]) == Truth::yes || dims_.as_constant(sizes_[axis])) return false;
+    return std::all_of(operands_.begin(), operands_.end(), [&](const TensorType& operand) {
+      const size_t missing = sizes_.size() - operand.sizes.size();
+      return axis < missing || dims_.as_constant(operand.sizes[axis - missing]) || dims_.as_symbol(operand.sizes[axis - missing]);
+    });
   }
 
   static std::vector<const TensorType*> pointers(const std::vector<TensorType>& types) {

@@ -41,7 +41,7 @@ PROGRAMS = {
 LAYOUTS = {"plain": lambda t: t, "transposed": lambda t: t.mT.contiguous().mT, "stepped": lambda t: torch.stack([t, t], -1).flatten(1)[:, ::2]}
 SIZES = ((4, 6), (7, 3), (1, 5), (3, 1), (1, 1), (13, 8), (2, 2), (5, 17), (0, 3), (3, 0))
 # Kept whole: their parts read sizes as numbers; or their layouts have no rule. Of quantiles, whether a row has a number that is none is asked.
-ASKED = ("cov", "corrcoef", "take_along of all", "pixel_shuffle channels last", "unfold of one", "quantile", "quantiles", "quantile of all")
+ASKED = ("inner", "tensordot", "tensordot of none", "repeat_interleave", "repeat_interleave of columns", "repeat_interleave of all", "repeat_interleave by 1", "cov", "corrcoef", "take_along of all", "pixel_shuffle channels last", "unfold of one", "quantile", "quantiles", "quantile of all")
 
 
 def arguments(sizes, layout, seed):
