@@ -58,6 +58,13 @@ bool compose_threshold(OpCall& call) {
   return c.done(c.apply(Op::where, {c.apply(Op::le, {c.x, threshold}), value, c.x}));
 }
 
+bool compose_hardshrink(OpCall& call) {
+  Composition c(call);
+  const ValueId bound = c.number("lambd", 0.5);
+  const ValueId within = c.apply(Op::logical_and, {c.apply(Op::ge, {c.x, c.apply(Op::neg, {bound})}), c.apply(Op::le, {c.x, bound})});
+  return c.done(c.apply(Op::where, {within, c.constant(0), c.x}));
+}
+
 bool compose_hardtanh(OpCall& call) {
   Composition c(call);
   const ValueId low = c.number("min_val", -1), high = c.number("max_val", 1);

@@ -28,6 +28,7 @@ bool varies_any(const OpCall& call, std::initializer_list<std::string_view> numb
 bool compose_elu(OpCall& call);
 bool compose_hardtanh(OpCall& call);
 bool compose_leaky_relu(OpCall& call);
+bool compose_hardshrink(OpCall& call);
 bool compose_softplus(OpCall& call);
 bool compose_threshold(OpCall& call);
 // A library's result may be laid out as it likes: then ATen decides at run time what follows from that.

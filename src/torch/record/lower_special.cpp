@@ -29,7 +29,7 @@ double largest(DType type) {
 
 // ATen reads the bound in the type of the elements, and refuses one that it does not hold.
 bool lower_shrink(OpCall& call) {
-  if (call.given("lambd") && call.arg("lambd").toScalar().isSymbolic()) return call.decline(Reason::call_attribute);
+  if (call.plan.base == "hardshrink" && varies_any(call, {"lambd"})) return compose_hardshrink(call);
   const double bound = call.number("lambd", 0.5);
   if (!call.must_fit(c10::Scalar(bound), call.result_type())) return call.decline(Reason::call_attribute);
   return lower_named(call, call.plan.base == "hardshrink" ? Op::hardshrink : Op::softshrink, {"self"}, with_number(bound));
