@@ -46,7 +46,7 @@ bool Forward::is_left_out(const c10::OperatorHandle& op, std::span<const c10::IV
   return concrete(arguments[0]).toTensor().is_contiguous(arguments[1].toMemoryFormat());
 }
 
-bool Forward::take(const c10::OperatorHandle& op, torch::jit::Stack& stack, size_t arguments) {
+bool Forward::take(const c10::OperatorHandle& op, torch::jit::Stack& stack, size_t arguments, bool recorded) {
   const c10::impl::ExcludeDispatchKeyGuard unseen(kRecorderKey);
   if (is_left_out(op, std::span(stack).last(arguments))) {
     stack.pop_back();
@@ -58,16 +58,16 @@ bool Forward::take(const c10::OperatorHandle& op, torch::jit::Stack& stack, size
     for (size_t i = stack.size() - arguments; i < stack.size(); ++i) stack[i] = concrete(stack[i]);
     op.callBoxed(stack);
   } else {
-    hand_over(now, stack, arguments);
+    hand_over(now, stack, arguments, recorded);
   }
   if (!active()) roots_.clear();   // from here on only the program holds them, as where it runs for the first time
   return now.draws;
 }
 
-void Forward::hand_over(const ScriptStep& now, torch::jit::Stack& stack, size_t arguments) {
+void Forward::hand_over(const ScriptStep& now, torch::jit::Stack& stack, size_t arguments, bool recorded) {
   const std::vector<c10::IValue> given(stack.end() - static_cast<std::ptrdiff_t>(arguments), stack.end());
   torch::jit::drop(stack, arguments);
-  rename(now, given);
+  rename(now, given, recorded);
   size_t at = 0;
   for (const ScriptStep::Return& returned : now.returns) {
     if (!returned.is_list) {
@@ -90,11 +90,24 @@ bool Forward::is_view(const ScriptStep& step) const {
   return !step.draws && step.renamed.empty() && !step.results.empty() && std::all_of(step.results.begin(), step.results.end(), views);
 }
 
+// A tensor of the program's own, which no wrapper stands for any more, gets the memory itself; where something else looks at what it had, that would be
+// left behind.
+void Forward::give_memory(ValueId value, const at::Tensor& written, const std::string& by) {
+  const at::Tensor memory = tensor(value, written.scalar_type(), written.is_inference());
+  if (written.is_alias_of(memory)) return;
+  std::erase_if(roots_, [&](const auto& known) { return known.second.is_alias_of(written); });
+  if (written.storage().use_count() > 1) fail("it came to " + by + " where nothing is recorded any more");
+  written.set_(memory.storage(), memory.storage_offset(), memory.sizes(), memory.strides());
+}
+
 // What stood for another value in memory of its own stands for the new one.
-void Forward::rename(const ScriptStep& step, std::span<const c10::IValue> arguments) {
+void Forward::rename(const ScriptStep& step, std::span<const c10::IValue> arguments, bool recorded) {
   for (const auto& [argument, value] : step.renamed) {
     Wrapper* const wrapper = Wrapper::of(arguments[argument].toTensor());
-    if (!wrapper || !wrapper->value()) continue;
+    if (!wrapper || !wrapper->value()) {
+      if (!recorded) give_memory(value, concrete(arguments[argument]).toTensor(), text_of(step.name));
+      continue;
+    }
     const Tape& tape = wrapper->tape();
     const bool same = tape.recording.trace.type(wrapper->value()).root == from_.before->type(value).root;
     if (!same) wrapper->replace_inner(tensor(value, wrapper->inner().scalar_type(), wrapper->inner().is_inference()));

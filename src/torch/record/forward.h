@@ -34,8 +34,9 @@ class Forward {
   explicit Forward(Departure departure) : from_(std::move(departure)) {}
 
   bool active() const { return next_ < from_.steps; }
-  // The operator's results in place of its arguments; whether it drew random numbers. UserError: the program did something else before.
-  bool take(const c10::OperatorHandle& op, torch::jit::Stack& stack, size_t arguments);
+  // The operator's results in place of its arguments; whether it drew random numbers. UserError: the program did something else before. Where it is not
+  // `recorded` any more, tensors are the program's own: other memory for one that something else looks at is a UserError as well.
+  bool take(const c10::OperatorHandle& op, torch::jit::Stack& stack, size_t arguments, bool recorded = true);
   c10::Scalar take_read();
   void expect_arrived() const;           // the program has ended: UserError if it did so before it came to the exit
 
@@ -46,10 +47,11 @@ class Forward {
   at::Tensor root(ValueId value, c10::ScalarType dtype, bool inference);
   std::vector<int64_t> strides(const TensorType& type) const;
   std::vector<int64_t> values(const std::vector<Dim>& dims) const;
-  void hand_over(const ScriptStep& step, torch::jit::Stack& stack, size_t arguments);
+  void hand_over(const ScriptStep& step, torch::jit::Stack& stack, size_t arguments, bool recorded);
   bool is_view(const ScriptStep& step) const;
   bool is_left_out(const c10::OperatorHandle& op, std::span<const c10::IValue> arguments) const;
-  void rename(const ScriptStep& step, std::span<const c10::IValue> arguments);
+  void give_memory(ValueId value, const at::Tensor& written, const std::string& by);
+  void rename(const ScriptStep& step, std::span<const c10::IValue> arguments, bool recorded);
 
   const Departure from_;
   size_t next_ = 0;

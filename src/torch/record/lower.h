@@ -17,6 +17,9 @@
 
 namespace escapement {
 
+// The least and the largest finite number that ATen's checked conversion to the type lets through; empty for f64, which holds all.
+std::optional<std::pair<double, double>> reals_of(DType dtype);
+
 class OpCall;
 using Lowering = bool (*)(OpCall&);
 // Result sizes of an op that stays a library call, one list per result; empty outer list: no rule for these arguments.

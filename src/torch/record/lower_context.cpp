@@ -191,6 +191,8 @@ std::optional<std::pair<int64_t, int64_t>> integers_of(DType dtype) {
   }
 }
 
+}  // namespace
+
 // Of a floating-point number: what lies between these, and infinities where the type has them. NaN fits if it has.
 std::optional<std::pair<double, double>> reals_of(DType dtype) {
   if (const auto integers = integers_of(dtype)) {
@@ -202,6 +204,8 @@ std::optional<std::pair<double, double>> reals_of(DType dtype) {
   if (dtype == DType::bf16) return {{-0x1.fep127, 0x1.fep127}};
   return {};
 }
+
+namespace {
 
 bool integer_fits(int64_t number, DType dtype) {
   const auto range = integers_of(dtype);

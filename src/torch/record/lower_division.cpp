@@ -20,8 +20,7 @@ bool by_whole_number(OpCall& call, Op op, DType common) {
   if (call.result_type() != common) return call.decline(Reason::call_dtype);
   if (layout_is_open(call, {self})) return call.decline(Reason::call_layout);
   Attrs attrs;
-  attrs.value.kind = Number::Kind::integer;
-  attrs.value.integer = divisor->toLong();
+  attrs.value = integer_number(divisor->toLong());
   const std::vector<ValueId> dividend{call.build.cast(self, common)};
   return call.done(call.build.pointwise(op, dividend, std::move(attrs)));
 }

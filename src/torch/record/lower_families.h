@@ -33,6 +33,10 @@ bool compose_softplus(OpCall& call);
 bool compose_threshold(OpCall& call);
 // A library's result may be laid out as it likes: then ATen decides at run time what follows from that.
 bool layout_is_open(OpCall& call, const std::vector<ValueId>& values);
+Number real_number(double value);
+Number integer_number(int64_t value);
+// The row of self, with these numbers as its attributes.
+bool with_numbers(OpCall& call, Op op, std::optional<double> value, std::optional<double> value2 = {});
 // The row of these arguments, which may be numbers, in the dtype that torch promotes them to; and that dtype.
 bool lower_named(OpCall& call, Op op, std::initializer_list<std::string_view> operands, Attrs attrs = {});
 DType common_type(OpCall& call, std::initializer_list<std::string_view> operands);

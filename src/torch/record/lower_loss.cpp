@@ -39,12 +39,10 @@ bool reduced(OpCall& call, ValueId loss) {
 }
 
 bool lower_distance(OpCall& call, Op op, std::string_view name) {
-  if (call.varies(name)) return call.decline(Reason::call_attribute);
   const std::vector<ValueId> pair{call.value("self"), call.value("target")};
   if (layout_is_open(call, pair)) return call.decline(Reason::call_layout);
   Attrs attrs;
-  attrs.value.kind = Number::Kind::real;
-  attrs.value.real = call.number(name, 1);
+  attrs.value = real_number(call.number(name, 1));
   return reduced(call, call.build.pointwise(op, pair, std::move(attrs)));
 }
 

@@ -92,20 +92,6 @@ DType rule_type(const OpCall& call, Op op, const std::vector<ValueId>& values) {
   }
 }
 
-Number real_number(double value) {
-  Number n;
-  n.kind = Number::Kind::real;
-  n.real = value;
-  return n;
-}
-
-Number integer_number(int64_t value) {
-  Number n;
-  n.kind = Number::Kind::integer;
-  n.integer = value;
-  return n;
-}
-
 // Whether ATen's kernel reads an operand of one element from before the conversion.
 bool takes_one_as_it_is(Op op, size_t position) {
   return op == Op::lerp ? position == 2 : (op == Op::mul || op == Op::div) && position == 1;
@@ -241,6 +227,20 @@ bool lower_scaled(OpCall& call, std::string_view added, std::string_view scaled,
 }
 
 }  // namespace
+
+Number real_number(double value) {
+  Number n;
+  n.kind = Number::Kind::real;
+  n.real = value;
+  return n;
+}
+
+Number integer_number(int64_t value) {
+  Number n;
+  n.kind = Number::Kind::integer;
+  n.integer = value;
+  return n;
+}
 
 bool lower_named(OpCall& call, Op op, std::initializer_list<std::string_view> names, Attrs attrs) {
   Operands operands(call);
@@ -422,9 +422,7 @@ bool lower_gelu_backward(OpCall& call) {
   return emit(call, call.text("approximate") == "tanh" ? Op::gelu_tanh_backward : Op::gelu_backward, operands);
 }
 
-namespace {
-
-bool with_numbers(OpCall& call, Op op, std::optional<double> value, std::optional<double> value2 = {}) {
+bool with_numbers(OpCall& call, Op op, std::optional<double> value, std::optional<double> value2) {
   Operands operands(call);
   if (!operands.add("self")) return false;
   Attrs attrs;
@@ -432,8 +430,6 @@ bool with_numbers(OpCall& call, Op op, std::optional<double> value, std::optiona
   if (value2) attrs.value2 = real_number(*value2);
   return emit(call, op, operands, std::move(attrs));
 }
-
-}  // namespace
 
 bool lower_leaky_relu(OpCall& call) {
   if (varies_any(call, {"negative_slope"})) return compose_leaky_relu(call);

@@ -1,5 +1,4 @@
 // Rows with a number of the call's own, and nan_to_num, which is three choices.
-#include <cfloat>
 #include <cmath>
 #include <limits>
 
@@ -7,56 +6,34 @@
 
 namespace escapement {
 
-namespace {
-
-Attrs with_number(double value) {
-  Attrs attrs;
-  attrs.value.kind = Number::Kind::real;
-  attrs.value.real = value;
-  return attrs;
-}
-
-double largest(DType type) {
-  switch (type) {
-    case DType::f16: return 65504;
-    case DType::bf16: return 0x1.fep127;
-    case DType::f32: return static_cast<double>(FLT_MAX);
-    default: return DBL_MAX;
-  }
-}
-
-}  // namespace
-
 // ATen reads the bound in the type of the elements, and refuses one that it does not hold.
 bool lower_shrink(OpCall& call) {
   if (call.plan.base == "hardshrink" && varies_any(call, {"lambd"})) return compose_hardshrink(call);
   const double bound = call.number("lambd", 0.5);
   if (!call.must_fit(c10::Scalar(bound), call.result_type())) return call.decline(Reason::call_attribute);
-  return lower_named(call, call.plan.base == "hardshrink" ? Op::hardshrink : Op::softshrink, {"self"}, with_number(bound));
+  return with_numbers(call, call.plan.base == "hardshrink" ? Op::hardshrink : Op::softshrink, bound);
 }
 
-// A number that varies stays an argument of ATen's, here and below. A negative eps is none.
+// A negative eps is none.
 bool lower_logit(OpCall& call) {
-  if (call.varies("eps")) return call.decline(Reason::call_attribute);
   const double eps = call.number("eps", -1);
   if (std::isnan(eps)) return call.decline(Reason::call_attribute);
-  return lower_named(call, Op::logit, {"self"}, eps < 0 ? Attrs{} : with_number(eps));
+  return with_numbers(call, Op::logit, eps < 0 ? std::nullopt : std::optional(eps));
 }
 
 bool lower_nan_to_num(OpCall& call) {
   const ValueId self = call.value("self");
   const DType type = call.result_type();
-  for (const char* name : {"nan", "posinf", "neginf"})
-    if (call.varies(name)) return call.decline(Reason::call_attribute);
   if (!self || !is_float(type) || call.type(self).dtype != type) return call.decline(Reason::call_dtype);
   if (layout_is_open(call, {self})) return call.decline(Reason::call_layout);
   const double infinity = std::numeric_limits<double>::infinity();
+  const double largest = reals_of(type) ? reals_of(type)->second : std::numeric_limits<double>::max();
   const auto apply = [&](Op op, std::vector<ValueId> operands) { return call.build.pointwise(op, operands); };
   const auto instead = [&](Op test, std::vector<ValueId> operands, ValueId otherwise, std::string_view name, double number) {
     return apply(Op::where, {apply(test, std::move(operands)), call.constant(call.number(name, number), type), otherwise});
   };
-  const ValueId below = instead(Op::eq, {self, call.constant(-infinity, type)}, self, "neginf", -largest(type));
-  const ValueId above = instead(Op::eq, {self, call.constant(infinity, type)}, below, "posinf", largest(type));
+  const ValueId below = instead(Op::eq, {self, call.constant(-infinity, type)}, self, "neginf", -largest);
+  const ValueId above = instead(Op::eq, {self, call.constant(infinity, type)}, below, "posinf", largest);
   return call.done(instead(Op::isnan, {self}, above, "nan", 0));
 }
 

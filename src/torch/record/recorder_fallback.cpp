@@ -57,20 +57,20 @@ void make_concrete(const OpPlan& plan, std::span<c10::IValue> args) {
 }
 
 // Where this recording is refused: what has been done is not done again.
-void go_on(Forward& forward, const c10::OperatorHandle& op, Stack& stack, size_t arguments) {
-  const std::string& base = plan_of(op).base;
-  if (base == "item" || base == "_local_scalar_dense") stack.back() = forward.take_read();
-  else forward.take(op, stack, arguments);
+void go_on(Forward& forward, const OpPlan& plan, const c10::OperatorHandle& op, Stack& stack, size_t arguments) {
+  if (plan.base == "item" || plan.base == "_local_scalar_dense") stack.back() = forward.take_read();
+  else forward.take(op, stack, arguments, /*recorded=*/false);
 }
 
 // The arguments become real tensors and numbers; the op runs unseen.
 void run_real(const c10::OperatorHandle& op, Stack& stack, size_t arguments) {
   const OpPlan& plan = plan_of(op);
-  make_concrete(plan, std::span(stack).last(arguments));
   Tape* const tape = current_tape();
+  const bool forward = tape && tape->forward && tape->forward->active();
+  if (forward && !runs_in_front_of_an_exit(plan, stack)) return go_on(*tape->forward, plan, op, stack, arguments);
+  make_concrete(plan, std::span(stack).last(arguments));
   const c10::impl::ExcludeDispatchKeyGuard unseen(kRecorderKey);
   if (tape == nullptr) return op.callBoxed(stack);
-  if (tape->forward && tape->forward->active() && !runs_in_front_of_an_exit(plan, stack)) return go_on(*tape->forward, op, stack, arguments);
   const WrittenMemory::Given given = tape->written.before(plan, std::span(stack).last(arguments));
   op.callBoxed(stack);
   tape->written.after(plan, given, std::span(stack).last(plan.schema->returns().size()));
@@ -546,14 +546,14 @@ void hold_element(Tape& tape, ValueId value) {
 // The value goes to the host.
 void read_value(Tape& tape, const c10::OperatorHandle& op, Stack& stack) {
   widen(tape, stack.back());
-  const bool forward = tape.forward && tape.forward->active();
   if (!tape.live()) return run_real(op, stack, 1);
   const at::Tensor program = stack.back().toTensor();
   ValueId value;
   unharmed(tape, [&] {
     if (!is_wrapped_number(program)) value = tape.value_of(program);
   });
-  if (value && forward) stack.back() = tape.forward->take_read();
+  const bool taken = value && tape.forward && tape.forward->active();
+  if (taken) stack.back() = tape.forward->take_read();
   else run_real(op, stack, 1);
   if (!tape.live() || !value) return;
   ++tape.recording.ops;

@@ -3,6 +3,7 @@ there without doing anything twice. Every program is called with inputs that go 
 results, arguments, generator."""
 
 import collections
+import itertools
 import os
 import threading
 
@@ -566,6 +567,45 @@ def test_what_stands_in_front_of_an_exit(laid, way, at):
                             torch.arange(1.0, 1 + rows * columns).view(rows, columns) for _ in range(2))
             result, expected = jitted(ours), program(theirs)
             torch.testing.assert_close(result, expected)
+            same(ours, theirs)
+
+
+# Writes behind the call that ends the second recording (an `out` that grows): the program's own tensors, of which eager's memory is another one in the trace.
+def grown_by_out(y):
+    z = torch.empty(0)
+    torch.add(y, 1, out=z)
+    return z.sub_(0.5)
+
+
+def part_written(y):
+    z = torch.zeros_like(y)
+    z[:1] = y[:1] * 2
+    z[:1] += 1
+    return z
+
+
+WRITTEN = {
+    "fresh": lambda y: (y + 1).mul_(2), "twice": lambda y: y.clone().add_(1).mul_(3), "by out": grown_by_out, "part": part_written,
+    "through a view": lambda y: y.flatten().mul_(2), "itself": lambda y: y.relu_().add_(1), "seen by two": lambda y: [z := y * 2, z[:1].add_(1), z.mul_(2)][0],
+}
+
+
+@pytest.mark.parametrize("how", WRITTEN)
+def test_writes_where_nothing_is_recorded_any_more(how):
+    def program(x):
+        x.fill_(3)
+        y = torch.cat([x, x], out=x.new_empty(0))
+        seen = y.view(torch.uint8)
+        z = WRITTEN[how](y)
+        for step in range(seen.shape[0]):
+            z = z + step
+        return z, y
+
+    for sizes in itertools.permutations(((1, 2), (2, 2), (0, 2), (3, 1), (2, 3)), 3):
+        jitted = escapement.jit(program)
+        for size in sizes:
+            ours, theirs = torch.ones(size), torch.ones(size)
+            torch.testing.assert_close(jitted(ours), program(theirs), rtol=0, atol=0)
             same(ours, theirs)
 
 

@@ -65,8 +65,10 @@ def test_of_integers_by_numbers(form, dtype):
     function, a = FORMS[form], integers(dtype)
     for number in [1, 2, 3, 7, 10, 100] + [-2, -3, -100] * (dtype != torch.uint8):
         call = compiled(lambda x: function(x, number), 1)
-        for x in (a, a[:1], a[:0], a[::2]):
+        for x in (a, a[:1], a[:0], a[:7], a[:31]):
             assert_exact(call(x), function(x, number))
+        assert call.info()["recordings"] == 1, call.info()["recordings"]
+        assert_exact(call(a[::2]), function(a[::2], number))
         all_in_kernels(call)
 
 

@@ -79,15 +79,23 @@ def test_exact_unary(name):
         all_in_kernels(call)
 
 
-@pytest.mark.parametrize("name", STABLE_UNARY)
-def test_stable_unary(name):
-    row = STABLE_UNARY[name]
+def near_eager(row, arity):
     function, dtypes = row if isinstance(row, tuple) else (row, FLOATS)
     for dtype in FLOATS:
-        call = compiled(function, 1)
-        sweep(call, function, dtype, lambda ours, eager: assert_ulp(ours, eager, 2), 1)
+        call = compiled(function, arity)
+        sweep(call, function, dtype, lambda ours, eager: assert_ulp(ours, eager, 2), arity)
         if dtype in dtypes:
             all_in_kernels(call)
+
+
+@pytest.mark.parametrize("name", STABLE_UNARY)
+def test_stable_unary(name):
+    near_eager(STABLE_UNARY[name], 1)
+
+
+@pytest.mark.parametrize("name", STABLE_BINARY)
+def test_stable_binary(name):
+    near_eager(STABLE_BINARY[name], 2)
 
 
 @pytest.mark.parametrize("name", EXACT_BINARY)
@@ -99,16 +107,6 @@ def test_exact_binary(name):
         call = compiled(function, 2)
         sweep(call, function, dtype, partial(assert_exact, signed_zeros=name not in ZEROS_BY_POSITION), 2)
         if (name, dtype) not in CALLED:
-            all_in_kernels(call)
-
-
-@pytest.mark.parametrize("name", STABLE_BINARY)
-def test_stable_binary(name):
-    function, dtypes = STABLE_BINARY[name]
-    for dtype in FLOATS:
-        call = compiled(function, 2)
-        sweep(call, function, dtype, lambda ours, eager: assert_ulp(ours, eager, 2), 2)
-        if dtype in dtypes:
             all_in_kernels(call)
 
 
