@@ -99,7 +99,7 @@ def test_clear_begins_anew():
 
 
 def changes_by_number(x, rate):
-    x.add_(torch.nn.functional.hardshrink(x.detach().clone(), rate))   # a number that stands in the operator: each is another recording
+    x.add_(torch.nn.functional.softshrink(x.detach().clone(), rate))   # a number that stands in the operator: each is another recording
 
 
 def goes_new_ways(x):
