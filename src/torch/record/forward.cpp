@@ -28,6 +28,12 @@ at::Tensor made_in(bool inference, const at::Tensor& real) {
   return at::empty({0}, real.options()).set_(real.storage(), real.storage_offset(), real.sizes(), real.strides());
 }
 
+// What an operator gave birth to goes by its number, since the two traces count their values apart.
+bool is_same(const SymbolInfo& a, const SymbolInfo& b) {
+  if (a.kind != b.kind) return false;
+  return a.source.value || b.source.value ? a.number == b.number : a.source == b.source;
+}
+
 std::string text_of(const std::optional<c10::OperatorName>& step) { return step ? step->name : "a value that it reads"; }
 
 }  // namespace
@@ -165,6 +171,20 @@ std::vector<int64_t> Forward::strides(const TensorType& type) const {
 std::vector<int64_t> Forward::values(const std::vector<Dim>& dims) const {
   std::vector<int64_t> found;
   for (const Dim dim : dims) found.push_back(from_.before->dims.evaluate(dim, from_.symbols));
+  return found;
+}
+
+std::vector<int64_t> Forward::hints(const DimTable& now) const {
+  const DimTable& then = from_.before->dims;
+  std::vector<int64_t> found;
+  for (uint32_t i = 0; i < now.symbol_count(); ++i) {
+    const SymbolInfo& symbol = now.info(Symbol{i});
+    found.push_back(symbol.hint.value_or(0));
+    for (uint32_t k = 0; k < then.symbol_count(); ++k) {
+      const SymbolInfo& other = then.info(Symbol{k});
+      if (is_same(symbol, other)) found.back() = other.hint.value_or(found.back());
+    }
+  }
   return found;
 }
 

@@ -43,15 +43,23 @@ class Patterns {
   }
 
  private:
-  // As operands are broadcast: an axis of size 1 has no say beside another one.
+  // As operands are broadcast: an axis of size 1 has no say beside another one. Which are broadcast is what the operator itself will hold.
   void find_sizes() {
     for (const TensorType& operand : operands_) sizes_.resize(std::max(sizes_.size(), operand.sizes.size()), dims_.constant(1));
     for (const TensorType& operand : operands_)
       for (size_t axis = 0; axis < operand.sizes.size(); ++axis) {
-        Dim& size = sizes_[sizes_.size() - operand.sizes.size() + axis];
-        if (dims_.as_constant(size) == 1) size = operand.sizes[axis];
+        Dim& size = whole(operand, axis);
+        if (dims_.hint(size) == std::optional<int64_t>(1)) size = operand.sizes[axis];
       }
+    for (TensorType& operand : operands_)
+      for (size_t axis = 0; axis < operand.sizes.size(); ++axis)
+        if (dims_.hint(operand.sizes[axis]) == std::optional<int64_t>(1) && dims_.hint(whole(operand, axis)) != std::optional<int64_t>(1))
+          operand.sizes[axis] = dims_.constant(1);
   }
+
+  // The result's size along an operand's axis.
+  Dim& whole(const TensorType& operand, size_t axis) { return sizes_[sizes_.size() - operand.sizes.size() + axis]; }
+  Dim whole(const TensorType& operand, size_t axis) const { return sizes_[sizes_.size() - operand.sizes.size() + axis]; }
 
   // May it be 1? Sizes that are computed are taken as they are now, since what they are computed from is not this operator's to choose.
   bool is_open(size_t axis) const {
@@ -84,8 +92,8 @@ class Patterns {
   Dim result_size(Dim size) const {
     for (const TensorType& operand : operands_)
       for (size_t axis = 0; axis < operand.sizes.size(); ++axis) {
-        const Dim whole = sizes_[sizes_.size() - operand.sizes.size() + axis];
-        if (dims_.same(operand.sizes[axis], size) && dims_.hint(whole) == dims_.hint(size)) return whole;
+        const Dim of_result = whole(operand, axis);
+        if (dims_.same(operand.sizes[axis], size) && dims_.hint(of_result) == dims_.hint(size)) return of_result;
       }
     return size;
   }

@@ -5,7 +5,9 @@
 
 #include "support/error.h"
 #include "support/floor_division.h"
+#include "torch/record/forward.h"
 #include "torch/record/unharmed.h"
+#include "trace/guard_relation.h"
 
 namespace escapement {
 
@@ -206,15 +208,6 @@ bool holds(Guard::Kind relation, double a, double b) {
   }
 }
 
-bool holds(Guard::Kind relation, int64_t a, int64_t b) {
-  switch (relation) {
-    case Guard::Kind::equal: return a == b;
-    case Guard::Kind::not_equal: return a != b;
-    case Guard::Kind::less: return a < b;
-    default: return a <= b;
-  }
-}
-
 // The float as an integer expression, if it is one: float(s), or a whole constant.
 std::optional<Dim> integral(DimTable& dims, const FloatExpr& e) {
   if (e.kind == FKind::dim) return e.dim;
@@ -351,8 +344,17 @@ bool Node::statically_known_true(const char*, int64_t) {
 // `otherwise` is right for all sizes; the special path is taken, under a guard, only if these sizes call for it.
 bool Node::guard_or(bool otherwise, const char* file, int64_t line) {
   if (bool_expr_->kind == BKind::layout) return tape_->live() ? known(*tape_, *bool_expr_->a) == Truth::yes : bool_expr_->hint;
-  if (bool_expr_->hint == otherwise) return otherwise;
+  if (bool_expr_->hint == otherwise || was_told(otherwise)) return otherwise;
   return guard_bool(file, line);
+}
+
+// A program that runs once more goes the way that it went.
+bool Node::was_told(bool otherwise) const {
+  const Forward* const forward = tape_->live() ? tape_->forward.get() : nullptr;
+  if (!forward || !forward->active()) return false;
+  bool told = false;
+  unharmed(*tape_, [&] { told = outcome(*tape_, *bool_expr_, forward->hints(tape_->dims())) == otherwise; });
+  return told;
 }
 
 double Node::guard_float(const char* file, int64_t line) {

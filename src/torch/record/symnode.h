@@ -10,6 +10,8 @@
 #include <c10/core/SymInt.h>
 #include <c10/core/SymNodeImpl.h>
 
+#include <span>
+
 #include "torch/record/recorder_tape.h"
 
 namespace escapement {
@@ -49,6 +51,7 @@ BoolExprPtr bool_node(BoolExpr::Kind kind, BoolExprPtr a, BoolExprPtr b, bool hi
 BoolExprPtr bool_both(BoolExprPtr a, BoolExprPtr b);
 BoolExprPtr bool_either(BoolExprPtr a, BoolExprPtr b);
 Truth known(Tape& tape, const BoolExpr& expr);   // what the sizes' relations say without a guard
+bool outcome(Tape& tape, const BoolExpr& expr, std::span<const int64_t> symbols);   // at these values; of floats and layouts what was seen
 // Guards the outcome that was seen; nothing if it is provable.
 bool decide(Tape& tape, const BoolExpr& expr, const std::string& because);
 
@@ -124,6 +127,7 @@ class Node final : public c10::SymNodeImpl {
   c10::SymNode compare(Guard::Kind relation, const c10::SymNode& left, const c10::SymNode& right);
   FloatExprPtr as_float() const;
   bool guard_or(bool otherwise, const char* file, int64_t line);
+  bool was_told(bool otherwise) const;
 
   Kind kind_ = Kind::integer;
   TapePtr tape_;

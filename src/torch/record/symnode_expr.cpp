@@ -9,6 +9,7 @@
 #include "support/error.h"
 #include "torch/record/float_power.h"
 #include "torch/record/unharmed.h"
+#include "trace/guard_relation.h"
 
 namespace escapement {
 
@@ -123,6 +124,18 @@ Truth known(Tape& tape, const BoolExpr& e) {
     case BKind::floats: return Truth::unknown;
   }
   return Truth::unknown;
+}
+
+bool outcome(Tape& tape, const BoolExpr& e, std::span<const int64_t> symbols) {
+  const auto at = [&](Dim dim) { return tape.dims().evaluate(dim, symbols); };
+  switch (e.kind) {
+    case BKind::relation: return holds(e.relation, at(e.left), at(e.right));
+    case BKind::negation: return !outcome(tape, *e.a, symbols);
+    case BKind::both: return outcome(tape, *e.a, symbols) && outcome(tape, *e.b, symbols);
+    case BKind::either: return outcome(tape, *e.a, symbols) || outcome(tape, *e.b, symbols);
+    case BKind::constant: case BKind::floats: case BKind::layout: break;
+  }
+  return e.hint;
 }
 
 FloatExprPtr float_constant(double value) {

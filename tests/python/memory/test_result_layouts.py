@@ -112,6 +112,25 @@ def test_strides_of_broadcast_operands(plane, order, first):
         assert same_layout(ours, eager), (x.stride(), y.shape, y.stride(), ours.stride(), eager.stride())
 
 
+# An operand with an axis that happens to be 1 while the other's is not: not until the operator is there does the recording know that it is broadcast.
+NARROWED = {
+    "topk": lambda x: x.topk(1).values, "sliced": lambda x: x[:, :, :1], "copied": lambda x: x[..., :1].contiguous(), "amax": lambda x: x.amax(2, keepdim=True),
+    "cumsum": lambda x: x.cumsum(0)[:, :1], "sorted": lambda x: x.sort(0).values[:1],
+}
+
+
+@pytest.mark.parametrize("mode", ("call", "replay"))
+@pytest.mark.parametrize("name", NARROWED)
+@pytest.mark.parametrize("order", AXES, ids=str)
+def test_strides_beside_an_operand_that_is_narrowed(order, name, mode):
+    for first in EDGES[::2]:
+        function = escapement.jit(lambda x: NARROWED[name](x) * x, mode=mode)
+        for seed, sizes in enumerate((first, first, *EDGES)):
+            x = laid_out(sizes, order, seed)
+            ours, eager = function(x), NARROWED[name](x) * x
+            assert same_layout(ours, eager), (x.shape, x.stride(), ours.stride(), eager.stride())
+
+
 # Not (2, 0, 1): the first operand has the last axis inside of the other one, the second one outside of the third, and that outside of the other.
 @pytest.mark.parametrize("order", [order for order in AXES if order != (2, 0, 1)], ids=str)
 def test_broadcast_operands_of_usual_layouts_are_one_recording(order):
