@@ -4,10 +4,12 @@
 #include <ATen/ops/empty_strided.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "support/error.h"
 #include "torch/program/pool.h"
 #include "torch/record/recorder_tape.h"
+#include "trace/layout.h"
 
 namespace escapement {
 namespace {
@@ -102,6 +104,39 @@ bool TensorRecipes::is_as_expanded(ValueId value, int32_t axis) const {
   return false;
 }
 
+// Behind copies, which keep strides, also those of axes of one element.
+ValueId TensorRecipes::copied_from(ValueId value) const {
+  const Trace& trace = plan_.trace;
+  for (InstrId made = trace[value].definition; made; made = trace[value].definition) {
+    if (trace[made].op != Op::copy && trace[made].op != Op::cast) break;
+    value = trace[made].operands[0];
+  }
+  return value;
+}
+
+std::optional<uint32_t> TensorRecipes::input_of(ValueId value) const {
+  const uint32_t number = plan_.buffer_of[value.index];
+  if (number == Id<void>::kNone) return {};
+  const Buffer& buffer = plan_.buffers[number];
+  if (buffer.kind != Buffer::Kind::input || buffer.root != value) return {};
+  return buffer.input;
+}
+
+// Of new memory that is not laid out as a new tensor for all sizes.
+void TensorRecipes::note_rule(TensorRecipe& recipe, ValueId value) {
+  const Trace& trace = plan_.trace;
+  const bool channels_last = is_channels_last(dims_, trace.type(value).sizes, trace.type(value).strides);
+  value = copied_from(value);
+  if (!trace[value].definition) {
+    recipe.copied = input_of(value);
+    return;
+  }
+  const Instr& made = trace[trace[value].definition];
+  const auto is_whole = [&](ValueId operand) { return trace.type(operand).sizes == trace.type(value).sizes; };
+  recipe.natural = info(made.op).kind == OpKind::pointwise;
+  recipe.natural_of_nothing = recipe.natural && (!channels_last || std::ranges::all_of(made.operands, is_whole));
+}
+
 uint32_t TensorRecipes::add(ValueId value) {
   if (const auto known = known_.find(value.index); known != known_.end()) return known->second;
   const TensorType& type = plan_.trace.type(value);
@@ -115,6 +150,7 @@ uint32_t TensorRecipes::add(ValueId value) {
   const TensorType& root = plan_.trace.type(buffer.root);
   recipe.alike = type.sizes == root.sizes && type.strides == root.strides && type.offset == root.offset;
   recipe.dense = stepping_order(type);
+  if (recipe.whole && recipe.kind != Buffer::Kind::input && !std::ranges::is_sorted(recipe.dense, std::greater())) note_rule(recipe, value);
   if (type.dtype != DType::other) recipe.dtype = c10::scalarTypeToTypeMeta(scalar_type_of(type.dtype));
   else ESCAPEMENT_CHECK(root.dtype == DType::other, "a view of another dtype than its root's is a call's result");
   for (const Dim size : type.sizes) recipe.sizes.push_back(executable_.slot(size));
@@ -159,10 +195,36 @@ c10::IntArrayRef TensorTable::values(const std::vector<Slot>& slots, c10::SmallV
 // An axis that was expanded to one element has the stride of a new axis: ATen takes tensors whose strides differ for other places in memory.
 c10::IntArrayRef TensorTable::strides(const TensorRecipe& recipe) {
   const auto made = values(recipe.strides, strides_);
+  if ((recipe.natural || recipe.copied) && stride_as_eager(recipe)) return strides_;
   const bool is_empty = std::any_of(recipe.sizes.begin(), recipe.sizes.end(), [&](Slot slot) { return context_.table[slot] == 0; });
   if (is_empty) stride_over_nothing(recipe);
   else if (recipe.new_if_one != 0) stride_over_one(recipe);
   return is_empty || recipe.new_if_one != 0 ? c10::IntArrayRef(strides_) : made;
+}
+
+bool TensorTable::stride_as_eager(const TensorRecipe& recipe) {
+  if (!recipe.copied) return stride_naturally(recipe);
+  const at::Tensor& from = input(*recipe.copied);
+  const auto of_one = [](int64_t size) { return size < 2; };
+  if (std::none_of(from.sizes().begin(), from.sizes().end(), of_one)) return false;
+  if (from.sizes() != sizes(recipe) || !from.is_non_overlapping_and_dense()) return false;
+  strides_.assign(from.strides().begin(), from.strides().end());
+  return true;
+}
+
+bool TensorTable::stride_naturally(const TensorRecipe& recipe) {
+  int64_t next = 1;
+  bool contiguous = true, empty = false;
+  for (size_t d = strides_.size(); d-- > 0;) {
+    const int64_t size = context_.table[recipe.sizes[d]];
+    contiguous = contiguous && (size == 1 || strides_[d] == next);
+    empty = empty || size == 0;
+    next *= size;
+  }
+  if (empty ? !recipe.natural_of_nothing : !contiguous) return false;
+  next = 1;
+  for (size_t d = strides_.size(); d-- > 0; next *= std::max<int64_t>(context_.table[recipe.sizes[d]], 1)) strides_[d] = next;
+  return true;
 }
 
 void TensorTable::stride_over_one(const TensorRecipe& recipe) {

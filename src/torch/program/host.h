@@ -8,6 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -34,6 +35,9 @@ struct TensorRecipe {
   caffe2::TypeMeta dtype;            // none for a dtype that has no name of ours: it is the root's
   std::vector<Slot> sizes, strides;
   uint64_t expanded = 0;             // axes whose stride is 0 for all sizes
+  bool natural = false;              // new memory, by the rule of TensorIterator: what is contiguous at a call's sizes has the strides of a new tensor;
+  bool natural_of_nothing = false;   // also where it has no elements: not if an operand was broadcast to channels last
+  std::optional<uint32_t> copied;    // new memory, a copy that keeps the strides of this input
   uint64_t new_if_one = 0;           // of these: axes that have the stride of a new axis where they have one element
   Slot offset = 0;                   // elements from the root's first element
   uint32_t level = 0;                // of the shape program: when all of these are known
@@ -50,6 +54,9 @@ class TensorRecipes {
  private:
   std::vector<uint8_t> stepping_order(const TensorType& type);
   bool is_as_expanded(ValueId value, int32_t axis) const;
+  ValueId copied_from(ValueId value) const;
+  std::optional<uint32_t> input_of(ValueId value) const;
+  void note_rule(TensorRecipe& recipe, ValueId value);
 
   const LaunchPlan& plan_;
   Executable& executable_;
@@ -84,6 +91,8 @@ class TensorTable {
   c10::IntArrayRef strides(const TensorRecipe& recipe);
   void stride_over_nothing(const TensorRecipe& recipe);
   void stride_over_one(const TensorRecipe& recipe);
+  bool stride_as_eager(const TensorRecipe& recipe);   // if it has axes of one element, or of none
+  bool stride_naturally(const TensorRecipe& recipe);
   int64_t offset(const TensorRecipe& recipe) const { return context_.table[recipe.offset]; }
 
  private:

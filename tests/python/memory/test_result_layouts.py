@@ -140,6 +140,32 @@ def test_broadcast_operands_of_usual_layouts_are_one_recording(order):
     assert function.info()["recordings"] == 1, function.info()["recordings"]
 
 
+# All strides, also those of axes of one element, which address nothing: programs see them (`stride()`, NumPy), and so do operators that ask for a view.
+IMAGES = {
+    "relu": torch.relu, "scaled": lambda x: x * 2, "add": lambda x: x + x, "to": lambda x: x.double(), "clone": lambda x: x.clone(), "compared": lambda x: x > 0,
+    "where": lambda x: torch.where(x > 0, x, 0.0), "masked": lambda x: x.masked_fill(x > 0, 0), "biased": lambda x: x + torch.ones(x.shape[1], 1, 1),
+    "zeros_like": torch.zeros_like, "less its mean": lambda x: x - x.mean((2, 3), keepdim=True), "half": lambda x: x.to(torch.bfloat16) + 1,
+    "chain": lambda x: (x * 2).relu().exp(), "clone of a result": lambda x: (x + 1).clone(), "softmax": lambda x: x.softmax(1), "cat": lambda x: torch.cat([x, x], 1),
+}
+LAID = {
+    "contiguous": lambda x: x, "channels last": lambda x: x.contiguous(memory_format=torch.channels_last), "lines across": lambda x: x.mT.contiguous().mT,
+    "batches inside": lambda x: x.transpose(0, 1).contiguous().transpose(0, 1), "stepped": lambda x: torch.cat([x, x], -1)[..., ::2],
+}
+ONES = ((2, 3, 4, 4), (1, 3, 4, 4), (2, 1, 4, 4), (1, 1, 4, 4), (2, 3, 4, 1), (2, 3, 1, 4), (1, 3, 1, 4))
+
+
+@pytest.mark.parametrize("mode", ("call", "replay"))
+@pytest.mark.parametrize("laid", LAID)
+@pytest.mark.parametrize("name", IMAGES)
+def test_strides_of_axes_of_one_element(name, laid, mode):
+    function = escapement.jit(IMAGES[name], mode=mode)
+    for seed, sizes in enumerate((*ONES, *ONES)):
+        x = LAID[laid](torch.randn(sizes, generator=torch.Generator().manual_seed(seed)))
+        ours, eager = function(x), IMAGES[name](x)
+        assert ours.stride() == eager.stride(), (sizes, x.stride())
+        torch.testing.assert_close(ours, eager)
+
+
 @pytest.mark.parametrize("laid", ("plain", "transposed"))
 @pytest.mark.parametrize("first", FIRST[1:])
 def test_kron(laid, first):
