@@ -94,6 +94,7 @@ class Plan(typing.NamedTuple):
     host: tuple = ()         # sources whose reads by host code become graph breaks
     operators: tuple = ()    # sources about which operators may ask no more: their questions become graph breaks
     refused: bool = False    # the budget is spent: old versions serve, everything else runs eagerly
+    held: frozenset = frozenset()   # relations that every compile so far held, in words: no call was turned away by one of them
 
 
 class Budget:
@@ -104,6 +105,7 @@ class Budget:
         self.versions = set()                               # Dynamo's numbers of this key's compiles
         self.escapes = {}                                   # identity -> Escape, of host code and of operators
         self.blamed = collections.defaultdict(set)          # source -> numbers of the compiles it was the reason for
+        self.held = None                                    # relations that operators asked for in all compiles
 
     def plan(self, misses, known):
         """The last compile of the budget is the general one: what caused two recompiles, or one by a line of the function's own,
@@ -116,7 +118,7 @@ class Budget:
             return Plan(number, cause)
         host = tuple(source for source in self.blamed if self.breaks(source, ("branch", "exact value"), 2))
         operators = tuple(source for source in self.blamed if source not in host and self.breaks(source, ("framework",), 1))
-        return Plan(number, cause, host, operators, number >= COMPILES)
+        return Plan(number, cause, host, operators, number >= COMPILES, self.held or frozenset())
 
     def cause(self, misses):
         if not misses:
@@ -140,6 +142,8 @@ class Budget:
     def note(self, version, compiled):
         self.versions.add(version)
         self.escapes.update((escape.identity, escape) for escape in (*compiled.escapes, *compiled.guards))
+        held = frozenset(escape.relation for escape in compiled.guards)
+        self.held = held if self.held is None else self.held & held
 
 
 class Function:

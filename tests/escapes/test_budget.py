@@ -82,6 +82,18 @@ def test_broadcasts_are_operators_questions_and_end_too():
 
 # --- what never costs a compile
 
+def test_a_relation_that_all_compiles_held_is_no_break(caplog):
+    def classes(x):
+        best = (x * 2).softmax(-1).argmax(-1)       # not of nothing: asked in each compile, and the same in all of them
+        return torch.nn.functional.one_hot(best, x.shape[-1])   # Dynamo wants this number as a constant
+
+    run(classes, [(torch.randn(4, n),) for n in (5, 9, 40, 41, 42)])
+    (first,) = [f for f in LEDGER.functions() if f.name.endswith("classes") and "resume" not in f.name]
+    assert [len(compiled.guards) for compiled in first.compiles] == [2, 2, 1]
+    operators = {op for region in first.regions() for kernel in region.info()["versions"][0]["kernels"] for op in kernel["ops"]}
+    assert "argmax" in operators and not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
 def test_numbers_and_lists_of_numbers_do_not():
     def body(x, rate, numbers):
         return x * rate + numbers[0] * numbers[1]

@@ -53,6 +53,7 @@ from .notes import break_log, constant_size, first_line, in_words, input_dims, i
 from .notes import input_names  # noqa: F401  (part of what this file offers)
 
 log = logging.getLogger("escapement")
+meta_log = logging.getLogger("torch._subclasses.fake_tensor")
 
 SkipFrame = dynamo_exc.SkipFrame
 RESTART = dynamo_exc.TensorifyScalarRestartAnalysis
@@ -362,16 +363,24 @@ def operators_break(session):
     def evaluate(env, *args, **named):
         before = len(env.guards)
         answer = asked(env, *args, **named)
-        if any(pins(guard, env, session.operators) for guard in env.guards[before:]):
+        if any(pins(guard, env, session.operators, session.plan.held) for guard in env.guards[before:]):
             dynamo_exc.unimplemented(gb_type="escapement: an operator asks for a size", context=str(env.guards[-1].expr), hints=[],
                                      explanation="the sizes this operator compares have used up the budget of compiles")
         return answer
 
     ShapeEnv.evaluate_expr = evaluate
+    meta_log.addFilter(is_news)
     try:
         yield
     finally:
         ShapeEnv.evaluate_expr = asked
+        meta_log.removeFilter(is_news)
+
+
+def is_news(record):
+    """Torch logs every exception that passes a meta function as an error; a break that we make there is none."""
+    raised = record.exc_info and record.exc_info[1]
+    return not isinstance(raised, dynamo_exc.Unsupported)
 
 
 def process_automatic_dynamic(tx, name, entry, *, is_unspecialized_nn_module=False):

@@ -38,9 +38,10 @@ def asked_by_host(guard):
     return any(part in str(guard.sloc.framework_loc) for part in HOST_READS)
 
 
-def pins(guard, env, sources):
-    """Whether this is an operator's question about one of the sources."""
-    return not asked_by_host(guard) and any(source in sources for source in sources_of(guard.expr, env))
+def pins(guard, env, sources, held):
+    """Whether this is an operator's question about one of the sources, whose answer was not the same in all compiles (`held`)."""
+    asks = not asked_by_host(guard) and any(source in sources for source in sources_of(guard.expr, env))
+    return asks and in_words(guard.expr, env) not in held
 
 
 def relation(guard, env, read, by_host, code):
