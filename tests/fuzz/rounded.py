@@ -10,12 +10,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 ROUNDS = re.compile(r"exp|log|sin|cos|tan|sigmoid|softmax|softplus|norm|sum|mean|prod|var|std|cum|mm|mv|dot|matmul|conv|erf|gelu|silu|elu|celu|mish|pow|sqrt|logit|cdist"
                     r"|attention|lerp|addc|loss|linear|upsample|pool|grid|trapez|entropy|gamma|hypot|angle|cov|corr|polar|sinc|i0|normal")
 SCALED = re.compile(r"add|sub|rsub")   # with `alpha`: ATen rounds the product in the last elements of a row, elsewhere only the sum
+CANCELS = re.compile(r"logaddexp|logsumexp")   # a sum whose terms may be of opposite signs: off by roundings of these, however small it is
 MOST = 4    # roundings of an operator's result
 WIDE = 32   # of an argument
 
 
-def moved(value, most, generator):
-    value.mul_((torch.rand(value.shape, generator=generator, dtype=torch.double) * 2 - 1) * (most * torch.finfo(value.dtype).eps) + 1)
+def moved(value, most, generator, terms=0.0):
+    off = (torch.rand(value.shape, generator=generator, dtype=torch.double) * 2 - 1) * (most * torch.finfo(value.dtype).eps)
+    value.add_((value.double() if value.is_floating_point() else value) * off + terms * off)
 
 
 def is_movable(value):
@@ -29,6 +31,11 @@ def off_by_roundings(arguments, seed):
     for value in filter(is_movable, arguments.values()):
         moved(value, WIDE, generator)
     return arguments
+
+
+def largest(arguments):
+    found = [x[x.isfinite()].abs().max().item() for x in arguments if isinstance(x, torch.Tensor) and x.is_floating_point() and x.isfinite().any()]
+    return max(found, default=0.0)
 
 
 def made_or_written(operator, result):
@@ -54,8 +61,9 @@ class Rounded(TorchDispatchMode):
         result = operator(*args, **(kwargs or {}))
         if may_round(operator, kwargs or {}):
             with torch.no_grad():
+                terms = largest(args) if CANCELS.search(operator._schema.name) else 0.0
                 for value in filter(is_movable, made_or_written(operator, result)):
-                    moved(value, MOST, self.generator)
+                    moved(value, MOST, self.generator, terms)
         return result
 
     @classmethod

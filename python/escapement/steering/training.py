@@ -25,6 +25,7 @@ WHOLE_IN_TRAINING = {}
 def compile_training(gm, inputs, make_region):
     """`make_region(graph, kind)` gives the callable for one graph of AOTAutograd."""
     keep_whole(gm)
+    name_sizes_as_dynamo_did(gm)
 
     def lower(kind, graph, fakes):
         keep_what_is_saved()
@@ -35,6 +36,20 @@ def compile_training(gm, inputs, make_region):
                         inference_compiler=functools.partial(lower, "inference"), decompositions={},
                         partition_fn=min_cut_rematerialization_partition,
                         keep_inference_input_mutations=True)(gm, inputs)
+
+
+def name_sizes_as_dynamo_did(gm):
+    """An argument that is the base of another argument, a view, is noted a second time as `view._base`, and AOTAutograd, which makes its fakes anew,
+    would call its sizes by that name: symbols that no guard can be made of."""
+    context = torch._guards.TracingContext.try_get()
+    if context is None:
+        return
+    noted = {tracked.source.name: tracked.symbolic_context for tracked in context.fake_mode.shape_env.tracked_fakes or ()}
+    for node in gm.graph.find_nodes(op="placeholder"):
+        argument = node.meta.get("grapharg")
+        example = None if argument is None else argument.example
+        if isinstance(example, torch.Tensor) and noted.get(argument.source.name) is not None:
+            context.tensor_to_context[example] = noted[argument.source.name]
 
 
 def keep_what_is_saved():

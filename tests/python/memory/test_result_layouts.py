@@ -131,6 +131,22 @@ def test_strides_beside_an_operand_that_is_narrowed(order, name, mode):
             assert same_layout(ours, eager), (x.shape, x.stride(), ours.stride(), eager.stride())
 
 
+# Labels of one element leave the matrix product, and the result lies otherwise.
+EINSUMS = ("...s,...s->...", "...ij,...kj->...ki", "aij,akj->aik", "aij,ajk->iak", "aij,bij->ab", "aij,aij->ija")
+
+
+@pytest.mark.parametrize("order", AXES, ids=str)
+@pytest.mark.parametrize("equation", EINSUMS)
+def test_strides_of_einsum(equation, order):
+    for first in ((2, 2, 2), (1, 2, 2), (2, 2, 1)):
+        function = escapement.jit(lambda x, y: torch.einsum(equation, x, y))
+        for seed, sizes in enumerate((first, *EDGES, (2, 2, 2))):
+            sizes = (sizes[0], sizes[1], sizes[1]) if "jk" in equation else sizes
+            x, y = laid_out(sizes, order, seed), laid_out(sizes, (0, 1, 2), seed + 100)
+            ours, eager = function(x, y), torch.einsum(equation, x, y)
+            assert same_layout(ours, eager), (sizes, x.stride(), ours.stride(), eager.stride())
+
+
 # Not (2, 0, 1): the first operand has the last axis inside of the other one, the second one outside of the third, and that outside of the other.
 @pytest.mark.parametrize("order", [order for order in AXES if order != (2, 0, 1)], ids=str)
 def test_broadcast_operands_of_usual_layouts_are_one_recording(order):
