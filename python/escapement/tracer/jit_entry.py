@@ -28,7 +28,6 @@ from .watch import host_state, same_state
 
 RECORDING = set()     # identities of the threads that record a jitted function
 os.register_at_fork(after_in_child=lambda: RECORDING.intersection_update({threading.get_ident()}))
-LEAF = ("leaf",)
 
 
 class Bypass(EscapementError):
@@ -250,12 +249,23 @@ def caller_tensors(frame, watch):
     return [leaf for leaf in given if isinstance(leaf, torch.Tensor)] + watch.tensors
 
 
+class Composed:
+    """(outputs of the region, the caller's containers) -> the function's result, by a `recipe` that the core can follow (structures.h)."""
+
+    __slots__ = ("recipe",)
+
+    def __init__(self, recipe):
+        self.recipe = recipe
+
+    def __call__(self, found, originals):
+        return follow(self.recipe, iter(found), originals)
+
+
 def builder(structure, contents):
-    """(outputs of the region, the caller's containers) -> the function's result."""
-    if not contents and structure == LEAF:
-        return first
-    if not contents and structure[0] in (tuple, list) and all(child == LEAF for child in structure[2]):
-        return all_but_last if structure[0] is tuple else list_but_last
+    """The same for any structure, and for what the function did to its containers."""
+    recipe = None if contents else recipe_of(structure)
+    if recipe:
+        return Composed(recipe[0])
 
     def general(found, originals):
         builder = Builder(iter(found), originals)
@@ -267,16 +277,55 @@ def builder(structure, contents):
     return general
 
 
-def first(found, originals):
-    return found[0]
+def recipe_of(structure):
+    """(recipe,) of a result, or None."""
+    how = structure[0]
+    if how == "leaf":
+        return (None,)
+    if how == "constant":
+        return ((structure[1].value,),)
+    if how == "argument":
+        return (structure[1],)
+    return None if how is torch.Size else container_of(structure, recipe_of)   # whose constructor is its own
 
 
-def all_but_last(found, originals):
-    return found[:-1]
+def kind_of(structure):
+    """(kind,) of an argument, or None if the core does not know such."""
+    how = structure[0]
+    if how == "constant":
+        return ((structure[1].value,),)
+    if how == "tensor":
+        return (structure[1],)
+    if how in ("int", "float"):
+        return (int if how == "int" else float,)
+    return container_of(structure, kind_of)
 
 
-def list_but_last(found, originals):
-    return list(found[:-1])
+def container_of(structure, of_child):
+    if not isinstance(structure[0], type):
+        return None
+    how, extra = structure[:2]
+    plain = how in (tuple, list, torch.Size) or extra == "named" and how.__bases__ == (tuple,) and not how.__dictoffset__
+    if not plain and not (how is dict and all(type(key.value) is str for key in extra)):
+        return None
+    children = [of_child(child) for child in structure[2]]
+    names = tuple(key.value for key in extra) if how is dict else None
+    return ([how, names, *(child[0] for child in children)],) if all(children) else None
+
+
+def follow(recipe, leaves, originals):
+    """What the core does with it."""
+    if recipe is None:
+        return next(leaves)
+    if type(recipe) is tuple:
+        return recipe[0]
+    if type(recipe) is int:
+        return originals[recipe]
+    kind, names, *items = recipe
+    made = [follow(item, leaves, originals) for item in items]
+    if kind is dict:
+        return dict(zip(names, made))
+    return made if kind is list else tuple.__new__(kind, made)
 
 
 def cannot_record(error):

@@ -26,7 +26,7 @@ from ..locks import fork_safe_lock
 from ..option_values import disabled, resolve
 from ..recording.locator import place_of
 from .check import Checker
-from .jit_entry import KEY, RECORDING, Bypass, Entry, Marked, NeedsTape, all_but_last, call_names, cannot_record, first
+from .jit_entry import KEY, RECORDING, Bypass, Composed, Entry, Marked, NeedsTape, call_names, cannot_record, kind_of
 from .objects import replace_references
 from .replayed import replayed
 from .results import is_recorded, real
@@ -80,7 +80,7 @@ def jitted_type():
         entered = types.new_class("Jitted", (Jitted, core().Entrance))
     except CoreMissing:
         return Jitted
-    core().enable_entrance(entered, RECORDING, first, all_but_last)
+    core().enable_entrance(entered, RECORDING, Composed)
     return entered
 
 
@@ -145,7 +145,7 @@ class Table:
         self._changed(self)
 
     def offer(self, entry, state, kinds, names):
-        self.rows = (*self.rows, (kinds, names, *state, entry.region, entry.results, entry.lone, self._state))
+        self.rows = (*self.rows, (kinds, names, *state, entry.region, entry.results, entry.lone, self._state, self.watch.elsewhere))
         self._changed(self)
 
     def clear(self):
@@ -408,7 +408,7 @@ class Jitted:
         positional, names, named = structure
         kinds = tuple(map(kind_of, (*positional, *named)))
         if all(kinds) and not any_autocast() and not self._checker.active and not (grad_mode() and table.watch.tensors):
-            table.offer(entry, (grad_mode(), inference_mode(), default_dtype()), kinds, names)
+            table.offer(entry, (grad_mode(), inference_mode(), default_dtype()), tuple(kind for kind, in kinds), names)
 
     def _note(self, entry):
         LEDGER.note_region(self, entry.region, entry.leaf_names)
@@ -491,14 +491,6 @@ def weak_method(method):
             found(*args)
 
     return call
-
-
-def kind_of(structure):
-    """Of an argument, as the quick way knows it; None if it does not."""
-    how = structure[0]
-    if how == "constant":
-        return (structure[1].value,)
-    return structure[1] if how == "tensor" else {"int": int, "float": float}.get(how)
 
 
 def rebuild(fn, dims, mode, check, options):

@@ -38,7 +38,7 @@ class Watch:
         held = itertools.chain.from_iterable(map(dict.values, self._stored))
         self.tensors = [value for value in held if isinstance(value, torch.Tensor)] + found.tensors
         self.plain = Plain(found)
-        self._reached = found.reached() | self.plain.reached()
+        self.elsewhere = found.reached() | self.plain.reached()
         self._objects = self.plain.objects()
         self.empty = not self.modules and not self.variables and not self.plain.places
 
@@ -69,7 +69,7 @@ class Watch:
 
     def meets(self, containers):
         """Whether the function finds one of these, of which only the ids are given, elsewhere too: then two copies would not be one."""
-        return not self._reached.isdisjoint(containers)
+        return not self.elsewhere.isdisjoint(containers)
 
     def needs_gradient(self):
         return any(map(needs_gradient, self.tensors))

@@ -2,9 +2,9 @@
 // call or about torch's state, and every recording, goes to the Python `__call__`, which asks the same questions and more.
 //
 // A row says which calls an entry serves (jitted.py makes it): (kinds of the arguments, names of the keyword arguments, grad mode,
-// inference mode, default dtype, region, builders of results, whether no two arguments can be one tensor, state). A kind is the type of a
-// tensor or number, which may have any value, or a constant, alone in a tuple. The state says whether the modules still hold what they
-// held: None, a Contents, or an object that is asked in Python.
+// inference mode, default dtype, region, results, whether no two arguments can be one tensor, state, identities of containers that the
+// function also finds elsewhere). structures.h says what a kind is. Results are recipes, or what is called with (outputs, the caller's
+// containers). The state says whether the modules still hold what they held: None, a Contents, or an object that is asked in Python.
 #include "torch/python/entrance.h"
 
 #include <ATen/ScalarOps.h>
@@ -20,11 +20,11 @@
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <ATen/PythonTorchFunctionTLS.h>
 
-#include <bit>
-#include <cmath>
+#include <vector>
 
 #include "torch/python/contents.h"
 #include "torch/python/region_type.h"
+#include "torch/python/structures.h"
 #include "torch/python/values.h"
 
 namespace escapement {
@@ -36,12 +36,12 @@ struct EntranceObject {
   PyObject* rows;  // tuple, replaced as a whole
 };
 
-enum Field : Py_ssize_t { kKinds, kNames, kGrad, kInference, kDtype, kRegion, kResults, kLone, kState, kFields };
+enum Field : Py_ssize_t { kKinds, kNames, kGrad, kInference, kDtype, kRegion, kResults, kLone, kState, kElsewhere, kFields };
 
 // Set once, by `enable_entrance`. They live as long as the process.
 PyObject* slow_call = nullptr;       // Jitted.__call__
 PyObject* recording = nullptr;       // the set of threads that record
-PyObject *first = nullptr, *all_but_last = nullptr;  // the builders of results that are done here
+PyTypeObject* composed = nullptr;    // results whose `recipe` is followed here
 
 constexpr Py_ssize_t kMostArguments = 32;  // of a call that is served here
 
@@ -79,45 +79,12 @@ bool same_names(PyObject* expected, PyObject* names) {
   return true;
 }
 
-// The same object, or a string or number that cannot be told from it.
-bool is_constant(PyObject* expected, PyObject* given) {
-  if (expected == given) return true;
-  if (Py_TYPE(expected) != Py_TYPE(given)) return false;
-  if (PyFloat_CheckExact(given))
-    return std::bit_cast<uint64_t>(PyFloat_AS_DOUBLE(expected)) == std::bit_cast<uint64_t>(PyFloat_AS_DOUBLE(given));
-  if (PyUnicode_CheckExact(given)) return PyUnicode_Compare(expected, given) == 0;
-  return PyLong_CheckExact(given) && PyObject_RichCompareBool(expected, given, Py_EQ) == 1;
-}
-
-bool is_of_kind(PyObject* kind, PyObject* argument) {
-  if (PyTuple_CheckExact(kind)) return is_constant(PyTuple_GET_ITEM(kind, 0), argument);
-  if (kind != reinterpret_cast<PyObject*>(Py_TYPE(argument))) return false;
-  return !PyFloat_CheckExact(argument) || !std::isnan(PyFloat_AS_DOUBLE(argument));   // a constant, by its bits
-}
-
-bool same_kinds(PyObject* expected, PyObject* const* args, Py_ssize_t count) {
-  if (PyTuple_GET_SIZE(expected) != count) return false;
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    if (!is_of_kind(PyTuple_GET_ITEM(expected, i), args[i])) return false;
-  }
-  return true;
-}
-
 bool is_true(PyObject* row, Field field) { return PyTuple_GET_ITEM(row, field) == Py_True; }
 
 bool same_state(PyObject* row) {
   const auto* dtype = reinterpret_cast<THPDtype*>(PyTuple_GET_ITEM(row, kDtype));
   return is_true(row, kGrad) == c10::GradMode::is_enabled() && is_true(row, kInference) == c10::InferenceMode::is_enabled() &&
          dtype->scalar_type == c10::get_default_dtype_as_scalartype();
-}
-
-bool all_distinct(PyObject* const* args, Py_ssize_t count) {
-  for (Py_ssize_t i = 1; i < count; ++i) {
-    for (Py_ssize_t j = 0; j < i; ++j) {
-      if (args[i] == args[j] && THPVariable_Check(args[i])) return false;
-    }
-  }
-  return true;
 }
 
 // 1: yes, 0: no, -1: an exception.
@@ -132,9 +99,9 @@ int is_current(PyObject* state) {
   return truth;
 }
 
-PyObject* tuple_of(const Region::Values& outputs, size_t count) {
-  PyObject* const tuple = PyTuple_New(static_cast<Py_ssize_t>(count));
-  for (size_t i = 0; tuple && i < count; ++i) {
+PyObject* found_of(const Region::Values& outputs) {
+  PyObject* const tuple = PyTuple_New(static_cast<Py_ssize_t>(outputs.size()));
+  for (size_t i = 0; tuple && i < outputs.size(); ++i) {
     PyObject* const item = value_to_python(outputs[i]);
     if (!item) {
       Py_DECREF(tuple);
@@ -146,15 +113,21 @@ PyObject* tuple_of(const Region::Values& outputs, size_t count) {
 }
 
 // The last output is the number of the structure that the others are put into.
-PyObject* build_result(PyObject* results, const Region::Values& outputs) {
+PyObject* build_result(PyObject* results, const Region::Values& outputs, PyObject* originals) {
   PyObject* const builder = PyList_GetItem(results, static_cast<Py_ssize_t>(outputs.back().toInt()));
   if (!builder) return nullptr;
-  if (builder == first) return value_to_python(outputs[0]);
-  if (builder == all_but_last) return tuple_of(outputs, outputs.size() - 1);
-  static PyObject* const nothing = PyTuple_New(0);
-  PyObject* const found = tuple_of(outputs, outputs.size());
+  if (Py_TYPE(builder) == composed) {
+    static PyObject* const name = PyUnicode_InternFromString("recipe");
+    PyObject* const recipe = PyObject_GetAttr(builder, name);
+    if (!recipe) return nullptr;
+    std::span<const c10::IValue> rest(outputs);
+    PyObject* const result = put_together(recipe, rest, {PySequence_Fast_ITEMS(originals), static_cast<size_t>(PyTuple_GET_SIZE(originals))});
+    Py_DECREF(recipe);
+    return result;
+  }
+  PyObject* const found = found_of(outputs);
   if (!found) return nullptr;
-  PyObject* const result = PyObject_CallFunctionObjArgs(builder, found, nothing, nullptr);
+  PyObject* const result = PyObject_CallFunctionObjArgs(builder, found, originals, nullptr);
   Py_DECREF(found);
   return result;
 }
@@ -165,30 +138,51 @@ c10::IValue leaf_from_python(PyObject* object) {
 }
 
 // Null without an exception: no version fits.
-PyObject* serve(PyObject* row, PyObject* const* args, Py_ssize_t count) {
+PyObject* serve(PyObject* row, const Parts& parts) {
+  PyObject* originals = nullptr;
+  PyObject* result = nullptr;
   try {
     Region::Values arguments, outputs;
-    arguments.reserve(static_cast<size_t>(count));
-    PyObject* const kinds = PyTuple_GET_ITEM(row, kKinds);
-    for (Py_ssize_t i = 0; i < count; ++i) {
-      if (!PyTuple_CheckExact(PyTuple_GET_ITEM(kinds, i))) arguments.push_back(leaf_from_python(args[i]));
-    }
-    if (!region_of(PyTuple_GET_ITEM(row, kRegion))->serve(arguments, outputs)) return nullptr;
-    return build_result(PyTuple_GET_ITEM(row, kResults), outputs);
+    arguments.reserve(parts.leaves.size());
+    for (PyObject* const leaf : parts.leaves) arguments.push_back(leaf_from_python(leaf));
+    originals = tuple_of(parts.containers);   // what they hold may change while compiled code runs
+    if (originals && region_of(PyTuple_GET_ITEM(row, kRegion))->serve(arguments, outputs))
+      result = build_result(PyTuple_GET_ITEM(row, kResults), outputs, originals);
   } catch (...) {
     set_python_error_from_current_exception();
     if (PyErr_ExceptionMatches(PyExc_OverflowError)) PyErr_Clear();  // an integer of more than 64 bits: `__call__` knows what to do
-    return nullptr;
   }
+  Py_XDECREF(originals);
+  return result;
 }
 
-PyObject* find_row(PyObject* rows, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+bool is_for(PyObject* row, PyObject* const* args, Py_ssize_t count, Parts& parts) {
+  PyObject* const kinds = PyTuple_GET_ITEM(row, kKinds);
+  if (PyTuple_GET_SIZE(kinds) != count) return false;
+  parts.leaves.clear(), parts.containers.clear();
+  for (Py_ssize_t i = 0; i < count; ++i)
+    if (!take_apart(PyTuple_GET_ITEM(kinds, i), args[i], parts)) return false;
+  return true;
+}
+
+bool may_serve(PyObject* row, const Parts& parts) {
+  if (!is_true(row, kLone) && !all_distinct(parts.leaves)) return false;
+  return parts.containers.empty() || are_apart(parts.containers, PyTuple_GET_ITEM(row, kElsewhere));
+}
+
+PyObject* find_row(PyObject* rows, PyObject* const* args, Py_ssize_t count, PyObject* names, Parts& parts) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(rows); ++i) {
     PyObject* const row = PyTuple_GET_ITEM(rows, i);
-    if (!same_kinds(PyTuple_GET_ITEM(row, kKinds), args, count) || !same_names(PyTuple_GET_ITEM(row, kNames), names)) continue;
-    if (same_state(row)) return is_true(row, kLone) || all_distinct(args, count) ? row : nullptr;
+    if (!is_for(row, args, count, parts) || !same_names(PyTuple_GET_ITEM(row, kNames), names)) continue;
+    if (same_state(row)) return may_serve(row, parts) ? row : nullptr;
   }
   return nullptr;
+}
+
+// Python code that was asked for the state may have changed what the containers hold.
+bool is_still_for(PyObject* row, PyObject* const* args, Py_ssize_t count, Parts& parts) {
+  if (parts.containers.empty() || PyTuple_GET_ITEM(row, kState) == Py_None || is_contents(PyTuple_GET_ITEM(row, kState))) return true;
+  return is_for(row, args, count, parts) && may_serve(row, parts);
 }
 
 PyObject* enter(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* names) {
@@ -199,9 +193,10 @@ PyObject* enter(PyObject* object, PyObject* const* args, size_t nargsf, PyObject
   }
   PyObject* const rows = Py_NewRef(self->rows);  // a call of Python code below may replace them
   PyObject* result = nullptr;
-  if (PyObject* const row = find_row(rows, args, all, names)) {
+  Parts parts;
+  if (PyObject* const row = find_row(rows, args, all, names, parts)) {
     const int current = is_current(PyTuple_GET_ITEM(row, kState));
-    if (current > 0) result = serve(row, args, all);
+    if (current > 0 && is_still_for(row, args, all, parts)) result = serve(row, parts);
   }
   Py_DECREF(rows);
   if (result || PyErr_Occurred()) return result;
@@ -242,6 +237,7 @@ void free_entrance(PyObject* object) {
 
 bool is_row(PyObject* row) {
   return PyTuple_Check(row) && PyTuple_GET_SIZE(row) == kFields && PyList_Check(PyTuple_GET_ITEM(row, kResults)) &&
+         PyAnySet_Check(PyTuple_GET_ITEM(row, kElsewhere)) &&
          region_of(PyTuple_GET_ITEM(row, kRegion)) != nullptr;
 }
 
@@ -254,7 +250,7 @@ PyObject* set_rows(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "O!O!", entrance_type, &object, &PyTuple_Type, &rows)) return nullptr;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(rows); ++i) {
     if (!is_row(PyTuple_GET_ITEM(rows, i))) {
-      PyErr_SetString(PyExc_TypeError, "a row of an Entrance has nine fields");
+      PyErr_SetString(PyExc_TypeError, "a row of an Entrance has ten fields");
       return nullptr;
     }
   }
@@ -264,16 +260,15 @@ PyObject* set_rows(PyObject*, PyObject* args) {
 
 // The type keeps its Python `__call__`, which tracers of Python code see; calls go to `enter` first.
 PyObject* enable_entrance(PyObject*, PyObject* args) {
-  PyObject *object, *set, *one, *tuple;
-  if (!PyArg_ParseTuple(args, "O!O!OO", &PyType_Type, &object, &PySet_Type, &set, &one, &tuple)) return nullptr;
+  PyObject *object, *set, *results;
+  if (!PyArg_ParseTuple(args, "O!O!O!", &PyType_Type, &object, &PySet_Type, &set, &PyType_Type, &results)) return nullptr;
   auto* const type = reinterpret_cast<PyTypeObject*>(object);
   if (!PyType_IsSubtype(type, entrance_type)) return PyErr_Format(PyExc_TypeError, "%s is no Entrance", type->tp_name);
   PyObject* const call = PyObject_GetAttrString(object, "__call__");
   if (!call) return nullptr;
   slow_call = call;
   recording = Py_NewRef(set);
-  first = Py_NewRef(one);
-  all_but_last = Py_NewRef(tuple);
+  composed = reinterpret_cast<PyTypeObject*>(Py_NewRef(results));
   type->tp_call = PyVectorcall_Call;
   type->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
   PyType_Modified(type);
@@ -296,7 +291,7 @@ PyType_Spec kSpec = {"escapement._C.Entrance", sizeof(EntranceObject), 0,
 
 PyMethodDef kFunctions[] = {{"set_rows", set_rows, METH_VARARGS, "set_rows(entrance, rows): what the quick way serves."},
                             {"has_begun_a_call", has_begun_a_call, METH_NOARGS, "Whether a version has begun the call that this thread is in, which must be gone on with."},
-                            {"enable_entrance", enable_entrance, METH_VARARGS, "enable_entrance(type, recording, first, all_but_last)"},
+                            {"enable_entrance", enable_entrance, METH_VARARGS, "enable_entrance(type, recording, composed)"},
                             {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
