@@ -159,6 +159,7 @@ class Function:
         self.given_up = {}                      # key -> sources that are host values from now on
         self.sentences = 0                      # of Dynamo's list of missed guards, how many have been read
         self.refusals = 0                       # calls that were not compiled because the budget is spent
+        self.values = True                      # values that only the data tell are symbols of its graphs (Session.values)
 
     def budget(self, key):
         return self.budgets.setdefault(key, Budget())

@@ -47,7 +47,7 @@ from ..ledger import LEDGER, Compile, Plan
 from ..limits import COMPILES, FAILURES, REFUSALS
 from ..misses import miss
 from ..option_values import resolve
-from . import attributes, data_questions, index_numbers, layout_reads, oblivious, offsets, raising, steer_dims, texts, traced_numbers
+from . import attributes, data_questions, diagonals, index_numbers, layout_reads, oblivious, offsets, raising, steer_dims, texts, traced_numbers
 from .keys import frame_key
 from .notes import break_log, constant_size, first_line, in_words, input_dims, is_user_tensor, new_breaks, pins, place_of, read_of, relations
 from .notes import input_names  # noqa: F401  (part of what this file offers)
@@ -76,6 +76,8 @@ class Session:
         self.code, self.key, self.plan = code, key, plan
         self.whole = whole       # no graph break is wanted
         self.oblivious, self.host, self.operators = True, plan.host, plan.operators
+        self.values = True       # what only the data tell (`item()`, `nonzero()`) are symbols; else graph breaks, as torch has it by default
+        self.asked_values = not LEDGER.function(code).values   # something wants to know one of them that cannot
         self.attributes = plan.cause.kind == "attribute"   # module numbers that vary become symbols, now that one has
         self.degenerate = False  # a dim that is 0 or 1 now is a symbol
         self.broke = len(break_log())
@@ -103,7 +105,7 @@ def install(backend, route=None):
         builder.process_automatic_dynamic = process_automatic_dynamic
         SymNodeVariable.evaluate_expr = functools.wraps(torch_evaluate_expr)(evaluate_expr)
         convert_frame._compile = compile_whole
-        for watched in (index_numbers, layout_reads, raising, texts, traced_numbers):
+        for watched in (diagonals, index_numbers, layout_reads, raising, texts, traced_numbers):
             watched.install(lambda: getattr(active, "session", None))
         symbolic_shapes.uninteresting_files().update((__file__, data_questions.__file__, offsets.__file__))   # these do not ask, they only pass on
     level = logging.INFO if chosen == "recipe" else logging.WARNING
@@ -244,6 +246,7 @@ def attempt(session, run, must_compile):
                 raise
             forget_failed_trace(error)
             failure = error
+            session.asked_values |= asks_for_values(error)
     LEDGER.note_skip(session.code, first_line(failure) + place_of(getattr(failure, "real_stack", None)))
     if must_compile:
         raise failure
@@ -262,6 +265,11 @@ def may_retry(error):
     return isinstance(error, RETRY) or not isinstance(error, (dynamo_exc.TorchDynamoException, EscapementError))
 
 
+def asks_for_values(error):
+    """AOTAutograd, say, while it writes the backward of a graph that Dynamo has finished."""
+    return isinstance(getattr(error, "inner_exception", error), symbolic_shapes.GuardOnDataDependentSymNode)
+
+
 def is_operators(failure):
     """A higher-order operator whose parts cannot be traced: Dynamo would raise that to the user, eager may well run it."""
     return isinstance(failure, dynamo_exc.UncapturedHigherOrderOpError)
@@ -273,20 +281,26 @@ def is_programs_own(failure):
 
 
 def rule_sets(session):
-    """(oblivious of 0 and 1, sources that are host values, sources operators may not ask about)."""
+    """(oblivious of 0 and 1, sources that are host values, sources operators may not ask about, values as symbols). The next is asked for where
+    the last one failed."""
     plan = session.plan
-    yield True, plan.host, plan.operators
-    yield False, plan.host, plan.operators
+    if not session.asked_values:
+        yield True, plan.host, plan.operators, True
+    if session.asked_values:
+        yield True, plan.host, plan.operators, False
+    yield False, plan.host, plan.operators, True
     if plan.host or plan.operators:
-        yield True, (), ()
-        yield False, (), ()
+        yield True, (), (), True
+        yield False, (), (), True
 
 
 def under(session, run, rules):
-    session.oblivious, session.host, session.operators = rules
+    session.oblivious, session.host, session.operators, session.values = rules
     session.start()
     with our_rules(session):
-        return run()
+        result = run()
+    LEDGER.function(session.code).values = session.values
+    return result
 
 
 def fewer_breaks(session, run, result):
@@ -297,7 +311,7 @@ def fewer_breaks(session, run, result):
         return result
     first = session.pending, session.reads
     try:
-        second = under(session, run, (False, (), ()))
+        second = under(session, run, (False, (), (), session.values))
         better = len(break_log()) - broke < broke - session.broke
     except Exception:        # whatever it is, the first attempt stands
         better = False
@@ -335,7 +349,7 @@ def asks_strict(compiler_fn):
 def our_rules(session):
     """Configuration of exactly one compile, in this thread."""
     with contextlib.ExitStack() as scope:
-        scope.enter_context(torch._dynamo.config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True,
+        scope.enter_context(torch._dynamo.config.patch(capture_scalar_outputs=session.values, capture_dynamic_output_shape_ops=session.values,
                                                        allow_unspec_int_on_nn_module=session.attributes))
         scope.enter_context(torch.fx.experimental._config.patch(use_duck_shape=False, backed_size_oblivious=session.oblivious))
         scope.enter_context(offsets.guarded())

@@ -18,6 +18,8 @@ namespace escapement {
 
 namespace {
 
+constexpr std::string_view kAttentionWithGradient = "_scaled_dot_product_flash_attention_for_cpu";   // draws where it has a dropout, which no CPU's has
+
 bool agree(const DimTable& dims, const std::vector<Dim>& claimed, c10::IntArrayRef real) {
   if (claimed.size() != real.size()) return false;
   for (size_t i = 0; i < real.size(); ++i)
@@ -112,7 +114,7 @@ class CallRecorder {
 
   // Attention draws for its dropout alone, and so do recurrent networks, in training.
   bool has_no_dropout() const {
-    if (call_.plan.base == "scaled_dot_product_attention") return call_.number("dropout_p") == 0;
+    if (call_.plan.base == "scaled_dot_product_attention" || call_.plan.base == kAttentionWithGradient) return call_.number("dropout_p") == 0;
     return is_recurrent(call_.plan.base) && (!call_.flag("train") || call_.number("dropout") == 0);
   }
 
@@ -163,8 +165,24 @@ class CallRecorder {
     return out;
   }
 
+  // The output of attention with a gradient lies as its query does.
+  std::vector<Dim> strides_of_query(size_t i, const std::vector<Dim>& sizes) {
+    if (!known_ || i != 0 || call_.plan.base != kAttentionWithGradient) return {};
+    const TensorType& query = call_.type(call_.value("query"));
+    if (sizes != query.sizes) return {};
+    const std::vector<Dim> strides = preserved_strides(dims_, query);
+    return strides.size() == sizes.size() && agree_where_it_matters(strides, call_.reals[i]) ? strides : std::vector<Dim>{};
+  }
+
+  bool agree_where_it_matters(const std::vector<Dim>& claimed, const at::Tensor& real) {
+    for (size_t axis = 0; axis < claimed.size(); ++axis)
+      if (real.size(static_cast<int64_t>(axis)) > 1 && dims_.hint(claimed[axis]) != std::optional<int64_t>(real.stride(static_cast<int64_t>(axis)))) return false;
+    return true;
+  }
+
   std::vector<Dim> strides_of(size_t i, const std::vector<Dim>& sizes) {
     const at::Tensor& real = call_.reals[i];
+    if (std::vector<Dim> strides = strides_of_query(i, sizes); !strides.empty()) return strides;
     if (claim_contiguous(i)) return call_.build.contiguous_strides(sizes);
     if (claim_channels_last(i, sizes)) return channels_last_strides(dims_, sizes);
     if (known_ && call_.plan.sizes && call_.plan.sizes->layout == ResultLayout::heads && sizes.size() >= 3 && !shared_storage(real)) {

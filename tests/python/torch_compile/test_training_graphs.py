@@ -1,0 +1,61 @@
+"""What AOTAutograd refuses of a graph that Dynamo has finished, and a user would not expect to: such functions are compiled, with eager's gradients."""
+
+import pytest
+import torch
+
+from escapement.ledger import LEDGER
+
+pytestmark = [pytest.mark.usefixtures("fresh"), pytest.mark.filterwarnings("error::RuntimeWarning")]
+
+linear = torch.nn.Linear(4, 4)
+
+
+def first_rows(x, mask):
+    kept = mask.sum().item()
+    return linear(x).narrow(0, 0, kept).sum() + linear(x)
+
+
+def resized(x, mask):
+    return torch.nn.functional.interpolate(linear(x)[None, None], size=(mask.sum().item(), 4))
+
+
+def pooled(x, mask):
+    kept = mask.sum().item()
+    return torch.nn.functional.avg_pool1d(linear(x)[None], min(kept, 2) if kept else 1)
+
+
+def chosen(x, mask):
+    return linear(x)[mask.nonzero().squeeze(1)].reshape(-1, 2).sum(0) * linear(x).sum()
+
+
+def diagonal_of_a_view(x, mask):
+    bias = torch.ones(2, x.shape[0], x.shape[0])
+    for part in range(2):
+        bias[part].fill_diagonal_(0, wrap=False)
+        bias[part].triu_(-part).fill_diagonal_(3.0)
+    return bias @ linear(x)
+
+
+def diagonal_of_one_dim_more(x, mask):
+    return linear(x)[:1, :1] * torch.ones(3, 3, 3).fill_diagonal_(2) + torch.ones(7, 3).fill_diagonal_(2, wrap=True).sum()
+
+
+PROGRAMS = (first_rows, resized, pooled, chosen, diagonal_of_a_view, diagonal_of_one_dim_more)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_gradients(program):
+    compiled = torch.compile(program, backend="escapement")
+    for kept, rows in ((2, 6), (3, 5), (1, 4), (4, 9), (2, 6)):
+        x, mask = torch.randn(rows, 4, generator=torch.Generator().manual_seed(rows)), torch.zeros(rows, dtype=torch.long)
+        mask[:kept] = 1
+        found = []
+        for function in (compiled, program):
+            linear.zero_grad()
+            result = function(x, mask)
+            result.sum().backward()
+            found.append([result.detach(), *(p.grad.clone() for p in linear.parameters())])
+        for ours, eager in zip(*found):
+            torch.testing.assert_close(ours, eager, rtol=1e-4, atol=1e-4)
+    counted = LEDGER.counters()
+    assert not counted["fallbacks"] and not counted["refused_calls"], counted
