@@ -130,7 +130,7 @@ void hold_expanded(OpCall& call, const TensorType& view) {
 // What see_strides is for, where two arguments share memory: the strides of both are guarded, whatever their sizes.
 void hold_inputs(OpCall& call, ValueId a, ValueId b) {
   if (!call.tape.input_of(a) || !call.tape.input_of(b)) return;
-  if (!hold_strides(call, a, kBecause) || !hold_strides(call, b, kBecause))
+  if (!hold_strides(call.tape, a, kBecause) || !hold_strides(call.tape, b, kBecause))
     call.tape.refuse(Reason::recorder_refused, call.plan.target + " of arguments in one memory whose axes of size 1 have strides of their caller's");
 }
 
@@ -155,7 +155,7 @@ bool is_derived_alike(const Trace& trace, ValueId a, ValueId b) {
 
 // Of an argument of a single element along some axis: those that it came with.
 void hold_strides_of_root(OpCall& call, ValueId root) {
-  if (call.tape.input_of(root) && !hold_strides(call, root, kBecause))
+  if (call.tape.input_of(root) && !hold_strides(call.tape, root, kBecause))
     call.tape.refuse(Reason::recorder_refused, call.plan.target + " of two views of an argument whose axes of size 1 have strides of their caller's");
 }
 

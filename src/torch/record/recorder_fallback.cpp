@@ -19,6 +19,7 @@
 #include "torch/record/copies.h"
 #include "torch/record/device.h"
 #include "torch/record/each_tensor.h"
+#include "torch/record/einsum_labels.h"
 #include "torch/record/forward.h"
 #include "torch/record/gradient_mirror.h"
 #include "torch/record/host_value.h"
@@ -609,12 +610,15 @@ class CompositeScope {
 void decompose(Tape& tape, OpPlan& plan, const c10::OperatorHandle& op, Stack& stack) {
   const CompositeScope scope(plan);
   const bool live = tape.live();
+  const bool decides = plan.base == "einsum";
+  const std::vector<c10::IValue> given(stack.end() - (decides ? static_cast<std::ptrdiff_t>(op.schema().arguments().size()) : 0), stack.end());
   op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, stack);
   if (live && tape.recording.refused == Reason::storage_access && !plan.base.empty()) {
     learn_keep_whole(plan.base);
     tape.recording.learned = true;
     plan.decompose = false;
   }
+  if (decides && tape.live()) unharmed(tape, [&] { hold_labels_that_decide(tape, given, stack.back()); });
 }
 
 // --- the fallback

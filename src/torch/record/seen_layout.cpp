@@ -60,7 +60,7 @@ class SeenLayout {
     for (const TensorType& type : types) pointers.push_back(&type);
     if (!axes_may_wait(call_.table(), pointers, type_.sizes)) return;
     if (left_to_aten && !lies_as_claimed(pointers)) return tape_.refuse(Reason::recorder_refused, call_.plan.target + kDecidedByOne);
-    for (const ValueId v : operands_) hold_input(call_.type(v).root);
+    for (const ValueId v : operands_) hold_strides_of_input(tape_, call_.type(v).root, kOrderByOne);
   }
 
  private:
@@ -114,18 +114,6 @@ class SeenLayout {
     return type;
   }
 
-  // Of an input whose strides are not those of its class this one is recorded.
-  void hold_input(ValueId root) {
-    const auto input = tape_.input_of(root);
-    if (!input || hold_strides(call_, root, kOrderByOne)) return;
-    const TensorType type = call_.type(root);
-    for (int axis = 0; axis < type.rank(); ++axis) pin(type.sizes[axis]), pin(tape_.input_stride(*input, axis, tape_.stride_seen(root, axis)));
-  }
-
-  void pin(Dim dim) {
-    if (const auto now = call_.table().hint(dim)) tape_.guard_relation(Guard::Kind::equal, dim, call_.table().constant(*now), true, kOrderByOne);
-  }
-
   OpCall& call_;
   Tape& tape_;
   const TensorType type_;
@@ -139,19 +127,30 @@ bool is_read_at_entry(const DimTable& dims, Dim stride) {
 
 }  // namespace
 
-bool hold_strides(OpCall& call, ValueId input, const char* because) {
-  DimTable& dims = call.table();
-  const TensorType type = call.type(input);
+bool hold_strides(Tape& tape, ValueId input, const char* because) {
+  DimTable& dims = tape.dims();
+  const TensorType type = tape.trace().type(input);
   const Dim some = some_elements(dims, type), none = dims.constant(0);
   std::vector<Dim> differences;
   for (int axis = 0; axis < type.rank(); ++axis) {
     if (is_read_at_entry(dims, type.strides[axis]) || dims.less(dims.constant(1), type.sizes[axis]) == Truth::yes) continue;
-    const Dim read = call.tape.input_stride(*call.tape.input_of(input), axis, call.tape.stride_seen(input, axis));
+    const Dim read = tape.input_stride(*tape.input_of(input), axis, tape.stride_seen(input, axis));
     differences.push_back(dims.mul(some, dims.sub(read, type.strides[axis])));
     if (dims.hint(differences.back()) != std::optional<int64_t>(0)) return false;
   }
-  for (const Dim difference : differences) call.tape.guard_relation(Guard::Kind::equal, difference, none, true, because);
+  for (const Dim difference : differences) tape.guard_relation(Guard::Kind::equal, difference, none, true, because);
   return true;
+}
+
+// Of an input whose strides are not those of its class this one is recorded.
+void hold_strides_of_input(Tape& tape, ValueId root, const char* because) {
+  const auto input = tape.input_of(root);
+  if (!input || hold_strides(tape, root, because)) return;
+  const auto pin = [&](Dim dim) {
+    if (const auto now = tape.dims().hint(dim)) tape.guard_relation(Guard::Kind::equal, dim, tape.dims().constant(*now), true, because);
+  };
+  const TensorType type = tape.trace().type(root);
+  for (int axis = 0; axis < type.rank(); ++axis) pin(type.sizes[axis]), pin(tape.input_stride(*input, axis, tape.stride_seen(root, axis)));
 }
 
 void hold_seen_layout(OpCall& call) {

@@ -2,7 +2,6 @@
 #include "torch/record/symnode.h"
 
 #include <cmath>
-#include <string_view>
 
 #include "support/error.h"
 #include "support/floor_division.h"
@@ -342,12 +341,8 @@ bool Node::statically_known_true(const char*, int64_t) {
   return known(*tape_, *bool_expr_) == Truth::yes;
 }
 
-// Where `otherwise` gives the values and another layout: einsum takes labels of one element out of its matrix product.
-bool decides_layout(const char* file) { return file != nullptr && std::string_view(file).ends_with("native/Linear.cpp"); }
-
 // `otherwise` is right for all sizes; the special path is taken, under a guard, only if these sizes call for it.
 bool Node::guard_or(bool otherwise, const char* file, int64_t line) {
-  if (decides_layout(file)) return guard_bool(file, line);
   if (bool_expr_->kind == BKind::layout) return tape_->live() ? known(*tape_, *bool_expr_->a) == Truth::yes : bool_expr_->hint;
   if (bool_expr_->hint == otherwise || was_told(otherwise)) return otherwise;
   return guard_bool(file, line);
