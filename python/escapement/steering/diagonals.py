@@ -6,11 +6,11 @@ from torch._dynamo.variables.tensor import TensorVariable
 
 
 def install(current_session):
-    def fill(variable, tx, value=None, wrap=None):
+    def fill(variable, tx, fill_value=None, wrap=None):
         wraps = wrap is not None and not (wrap.is_python_constant() and not wrap.as_python_constant())
-        if current_session() is None or value is None or wraps or variable.ndim != 2:
+        if current_session() is None or fill_value is None or wraps or variable.ndim != 2:
             return None   # as torch does
-        variable.call_method(tx, "diagonal", [], {}).call_method(tx, "fill_", [value], {})
+        variable.call_method(tx, "diagonal", [], {}).call_method(tx, "fill_", [fill_value], {})
         return variable
 
     TensorVariable.method_fill_diagonal_ = fill

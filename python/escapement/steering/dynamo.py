@@ -47,7 +47,7 @@ from ..ledger import LEDGER, Compile, Plan
 from ..limits import COMPILES, FAILURES, REFUSALS
 from ..misses import miss
 from ..option_values import resolve
-from . import attributes, data_questions, diagonals, index_numbers, layout_reads, oblivious, offsets, raising, steer_dims, texts, traced_numbers
+from . import attributes, composites, data_questions, diagonals, index_numbers, layout_reads, oblivious, offsets, raising, steer_dims, texts, traced_numbers
 from .keys import frame_key
 from .notes import break_log, constant_size, first_line, in_words, input_dims, is_user_tensor, new_breaks, pins, place_of, read_of, relations
 from .notes import input_names  # noqa: F401  (part of what this file offers)
@@ -353,6 +353,7 @@ def our_rules(session):
                                                        allow_unspec_int_on_nn_module=session.attributes))
         scope.enter_context(torch.fx.experimental._config.patch(use_duck_shape=False, backed_size_oblivious=session.oblivious))
         scope.enter_context(offsets.guarded())
+        scope.enter_context(composites.by_symbols())
         if session.oblivious:   # otherwise 0 and 1 are constants, and symbols are guarded to be 2 or more
             scope.enter_context(oblivious.sizes_may_be_zero())
             scope.enter_context(offsets.may_be_zero(session.answers))

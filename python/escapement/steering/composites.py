@@ -1,0 +1,70 @@
+"""Composites of ATen that read sizes as numbers where they need none: while a frame of ours is traced they would pin each size, and every other one would
+be a compile. Here are the same parts in terms that take symbols. Only sizes and strides of these matter without gradients, since a graph
+keeps such an operator whole; with them AOTAutograd takes it apart as it stands here.
+"""
+
+import contextlib
+
+import torch
+from torch._C import DispatchKey
+
+aten = torch.ops.aten
+KEY = DispatchKey.CompositeImplicitAutograd
+
+
+def max_pool1d(self, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False):
+    def in_a_plane(number, other):
+        number = [*number] if isinstance(number, (list, tuple)) else [number]
+        return [other, *number] if number else []
+
+    sizes = in_a_plane(kernel_size, 1), in_a_plane(stride, 1), in_a_plane(padding, 0), in_a_plane(dilation, 1)
+    return aten.max_pool2d_with_indices(self.unsqueeze(-2), *sizes, ceil_mode)[0].squeeze(-2)
+
+
+def take_along_dim(self, indices, dim=None):
+    if dim is None:
+        return self.reshape(-1).gather(0, indices.reshape(-1))
+    if self.dim() != indices.dim():
+        raise RuntimeError(f"torch.take_along_dim(): input and indices should have the same number of dimensions, but got {self.dim()} dimensions for input, "
+                           f"and {indices.dim()} dimensions for indices")
+    dim = dim % self.dim()
+    return expanded(self, indices, dim).gather(dim, expanded(indices, self, dim))
+
+
+def expanded(tensor, other, dim):
+    """To the sizes of both, but for its own along `dim`."""
+    wanted = [*other.shape]
+    wanted[dim] = tensor.shape[dim]
+    return tensor.expand(torch.broadcast_shapes(tensor.shape, wanted))
+
+
+def kron(self, other):
+    rank = max(self.dim(), other.dim())
+    left, right = ([1] * (rank - tensor.dim()) + [*tensor.shape] for tensor in (self, other))
+    outer = [part for size in left for part in (size, 1)]
+    inner = [part for size in right for part in (1, size)]
+    return (self.reshape(outer) * other.reshape(inner)).reshape([a * b for a, b in zip(left, right)])
+
+
+PARTS = {aten.max_pool1d.default: max_pool1d, aten.take_along_dim.default: take_along_dim, aten.kron.default: kron}
+
+
+@contextlib.contextmanager
+def by_symbols():
+    """Compiles are serialised by Dynamo, so torch's own table can be changed for the time of one."""
+    before = {operator: operator.py_kernels.get(KEY) for operator in PARTS}
+    for operator, parts in PARTS.items():
+        enter(operator, parts)
+    try:
+        yield
+    finally:
+        for operator, kernel in before.items():
+            enter(operator, kernel)
+
+
+def enter(operator, kernel):
+    if kernel is None:
+        operator.py_kernels.pop(KEY, None)
+    else:
+        operator.py_kernels[KEY] = kernel
+    operator._dispatch_cache.clear()

@@ -1,0 +1,72 @@
+"""Composites that ATen takes apart with sizes as numbers (steering/composites.py, diagonals.py): one compile for all sizes, values, layouts, gradients
+and errors are eager's."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from escapement.ledger import LEDGER
+
+pytestmark = pytest.mark.usefixtures("fresh")
+
+SIZES = ((5, 6), (7, 9), (4, 12), (11, 8), (6, 6), (4, 5))
+
+
+def indices(x, rows):
+    return torch.arange(rows * x.shape[1]).reshape(rows, x.shape[1]) % x.shape[0]
+
+
+PROGRAMS = {
+    "max_pool1d": lambda x: F.max_pool1d(x[None] * 2, 2) + 1, "max_pool1d, all numbers": lambda x: F.max_pool1d(x, 3, 2, 1, 1, True),
+    "max_pool1d, lists": lambda x: F.max_pool1d(x[None], [3], [1], padding=[1], dilation=[2]), "max_pool1d of a module": torch.nn.MaxPool1d(2, stride=1),
+    "max_pool1d with places": lambda x: torch.cat([p.double() for p in F.max_pool1d(x, 2, return_indices=True)]),
+    "take_along_dim": lambda x: x.take_along_dim(indices(x, 3), 0) * 2, "take_along_dim of all": lambda x: torch.take_along_dim(x, torch.tensor([0, 3])),
+    "take_along_dim, broadcast": lambda x: torch.take_along_dim(x, torch.zeros(1, x.shape[1], dtype=torch.long), 0) + torch.take_along_dim(x[:1], torch.arange(4)[:, None], -1).sum(),
+    "take_along_dim of the order": lambda x: x.take_along_dim(x.argsort(1), 1), "kron": lambda x: torch.kron(x, x[:2, :3]) + 1,
+    "kron of other ranks": lambda x: torch.kron(x[None], x[0]), "kron of a number": lambda x: torch.kron(x, x.sum()),
+    "fill_diagonal_": lambda x: (x * 1).fill_diagonal_(2.0), "fill_diagonal_ of t": lambda x: (x * 1).t().fill_diagonal_(0),
+    "fill_diagonal_ of a part": lambda x: [y := x * 1, y[1:, 1:].fill_diagonal_(3)][0], "fill_diagonal_ around": lambda x: (x * 1).fill_diagonal_(2.0, wrap=False),
+    "fill_diagonal_ by name": lambda x: (x * 1).fill_diagonal_(fill_value=4),
+}
+
+
+def found(function, sizes, gradients):
+    x = torch.linspace(-1, 1, sizes[0] * sizes[1]).reshape(sizes).sin_().requires_grad_(gradients)
+    result = function(x)
+    if gradients:
+        (result * torch.linspace(0, 1, result.shape[-1])).sum().backward()
+    return result.detach(), x.grad
+
+
+@pytest.mark.parametrize("gradients", (False, True), ids=("plain", "gradients"))
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_one_compile(name, gradients):
+    compiled = torch.compile(PROGRAMS[name], backend="escapement")
+    for sizes in SIZES:
+        ours, eager = found(compiled, sizes, gradients), found(PROGRAMS[name], sizes, gradients)
+        assert ours[0].stride() == eager[0].stride()
+        torch.testing.assert_close(ours, eager)
+    counted = LEDGER.counters()
+    assert (counted["compiles"], counted["graph_breaks"], counted["refused_calls"], counted["skipped_frames"]) == (1, 0, 0, 0), counted
+
+
+REFUSED = {
+    "too large a window": lambda x: F.max_pool1d(x, 40), "padding beyond half": lambda x: F.max_pool1d(x, 2, padding=2), "ranks": lambda x: x.take_along_dim(torch.tensor([0]), 0),
+    "sizes": lambda x: x.take_along_dim(torch.zeros(3, 3, dtype=torch.long), 0), "no integers": lambda x: x.take_along_dim(x, 0), "kron of t": lambda x: torch.kron(x.t(), x),
+    "no matrix": lambda x: x[0].fill_diagonal_(1), "several numbers": lambda x: (x * 1).fill_diagonal_(x),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_errors(name):
+    with pytest.raises(Exception) as eager:
+        REFUSED[name](torch.ones(5, 6))
+    with pytest.raises(type(eager.value)) as ours:
+        torch.compile(REFUSED[name], backend="escapement")(torch.ones(5, 6))
+    assert str(ours.value).splitlines()[0] == str(eager.value).splitlines()[0]
+
+
+def test_other_backends_have_torchs_own():
+    before = [dict(operator.py_kernels) for operator in (torch.ops.aten.max_pool1d.default, torch.ops.aten.kron.default)]
+    torch.compile(lambda x: F.max_pool1d(x, 2) * torch.kron(x, x).sum(), backend="escapement")(torch.ones(4, 6))
+    assert [dict(operator.py_kernels) for operator in (torch.ops.aten.max_pool1d.default, torch.ops.aten.kron.default)] == before
