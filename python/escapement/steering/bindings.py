@@ -22,9 +22,16 @@ class Inexpressible(Exception):
 class Symbols:
     """Numbers for sympy symbols, and for whole expressions that stand for themselves."""
 
-    def __init__(self):
+    def __init__(self, guards=()):
         self.numbers = {}
         self.bound = set()
+        self.values = dict(filter(None, map(value_of, guards)))
+
+    def leaf(self, expr):
+        """A symbol that Dynamo guards to be a number, and yet keeps as a symbol (a size of 1, where sizes may be 0 or 1), has the range of that number:
+        what was traced relies on it."""
+        value = self.values.get(expr)
+        return ("sym", self.number(expr)) if value is None else ("sym", self.number(expr), value, value)
 
     def number(self, expr):
         return self.numbers.setdefault(expr, len(self.numbers))
@@ -37,7 +44,7 @@ class Symbols:
 def bindings(nodes, key):
     """One entry per placeholder. `key` is the meta entry with the fake value: "example_value" (Dynamo) or "val" (AOTAutograd)."""
     values = [node.meta.get(key) for node in nodes]
-    symbols = Symbols()
+    symbols = Symbols(guards_of(values))
     for value in values:  # integers first: where one carries a symbol, it binds it
         for expr in exprs_of(value):
             if expr.is_Symbol:
@@ -59,8 +66,8 @@ def int_binding(expr, symbols, first):
     expr = expr if expr.is_Symbol else expressible(expr, symbols)
     if not isinstance(expr, (int, tuple)) and expr not in first:
         first.add(expr)
-        return ("int", symbols.number(expr))
-    return ("int_expr", expr if isinstance(expr, (int, tuple)) else ("sym", symbols.number(expr)))
+        return ("int", *symbols.leaf(expr)[1:])
+    return ("int_expr", expr if isinstance(expr, (int, tuple)) else symbols.leaf(expr))
 
 
 def expressible(expr, symbols):
@@ -84,7 +91,7 @@ def term(expr, symbols):
     if expr.is_Symbol:
         if expr not in symbols.bound:  # no input is exactly this symbol, so the core could not know its value
             raise Inexpressible(expr)
-        return ("sym", symbols.number(expr))
+        return symbols.leaf(expr)
     if type(expr).__name__ == "Pow":
         return power(expr, symbols)
     name = BINARY.get(type(expr).__name__)
@@ -107,6 +114,24 @@ def fold(name, terms):
     for following in terms[1:]:
         found = (name, found, following)
     return found
+
+
+def guards_of(values):
+    """Of the environment that the sizes belong to."""
+    for value in values:
+        sizes = [value] if isinstance(value, torch.SymInt) else value.shape if is_plain_tensor(value) else ()
+        for size in sizes:
+            if isinstance(size, torch.SymInt):
+                return [guard.expr for guard in size.node.shape_env.guards]
+    return []
+
+
+def value_of(guard):
+    """(symbol, number) of a guard that says just this, else None."""
+    if type(guard).__name__ != "Equality":
+        return None
+    sides = sorted(guard.args, key=lambda side: not side.is_Symbol)
+    return (sides[0], int(sides[1])) if sides[0].is_Symbol and sides[1].is_Integer else None
 
 
 def expr_of(size):

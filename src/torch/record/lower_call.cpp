@@ -165,12 +165,13 @@ class CallRecorder {
     return out;
   }
 
-  // The output of attention with a gradient lies as its query does.
-  std::vector<Dim> strides_of_query(size_t i, const std::vector<Dim>& sizes) {
-    if (!known_ || i != 0 || call_.plan.base != kAttentionWithGradient) return {};
-    const TensorType& query = call_.type(call_.value("query"));
-    if (sizes != query.sizes) return {};
-    const std::vector<Dim> strides = preserved_strides(dims_, query);
+  // As the first operand lies, and so does the output of attention with a gradient.
+  std::vector<Dim> preserved(size_t i, const std::vector<Dim>& sizes) {
+    const bool like = call_.plan.sizes && call_.plan.sizes->layout == ResultLayout::preserved;
+    if (!known_ || !(like || (i == 0 && call_.plan.base == kAttentionWithGradient)) || shared_storage(call_.reals[i])) return {};
+    const TensorType& first = call_.type(call_.values[0]);
+    if (sizes != first.sizes) return {};
+    const std::vector<Dim> strides = preserved_strides(dims_, first);
     return strides.size() == sizes.size() && agree_where_it_matters(strides, call_.reals[i]) ? strides : std::vector<Dim>{};
   }
 
@@ -182,7 +183,7 @@ class CallRecorder {
 
   std::vector<Dim> strides_of(size_t i, const std::vector<Dim>& sizes) {
     const at::Tensor& real = call_.reals[i];
-    if (std::vector<Dim> strides = strides_of_query(i, sizes); !strides.empty()) return strides;
+    if (std::vector<Dim> strides = preserved(i, sizes); !strides.empty()) return strides;
     if (claim_contiguous(i)) return call_.build.contiguous_strides(sizes);
     if (claim_channels_last(i, sizes)) return channels_last_strides(dims_, sizes);
     if (known_ && call_.plan.sizes && call_.plan.sizes->layout == ResultLayout::heads && sizes.size() >= 3 && !shared_storage(real)) {

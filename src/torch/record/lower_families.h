@@ -108,6 +108,7 @@ bool lower_select(OpCall& call);
 bool lower_select_backward(OpCall& call);
 bool lower_slice(OpCall& call);
 bool lower_slice_backward(OpCall& call);
+bool lower_safe_softmax(OpCall& call);
 bool lower_softmax(OpCall& call);
 bool lower_softmax_backward(OpCall& call);
 bool lower_softplus(OpCall& call);

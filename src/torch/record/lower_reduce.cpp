@@ -2,6 +2,7 @@
 #include "torch/record/lower_families.h"
 
 #include <cmath>
+#include <limits>
 
 namespace escapement {
 
@@ -163,6 +164,20 @@ bool lower_softmax(OpCall& call) {
   const ValueId x = is_float(call.type(v).dtype) ? v : call.build.cast(v, result);
   if (result != call.type(x).dtype) attrs.dtype = result;
   return call.done(call.build.composite(log ? Op::log_softmax : Op::softmax, one(x), std::move(attrs)));
+}
+
+// Rows of which all is masked are zeros instead of nan.
+bool lower_safe_softmax(OpCall& call) {
+  const ValueId x = call.value("self");
+  const auto axis = call.axis("dim", call.rank(x));
+  const DType type = call.result_type();
+  if (!axis || call.rank(x) == 0 || !is_float(type) || call.type(x).dtype != type) return call.decline(Reason::call_dtype);
+  Attrs attrs;
+  attrs.axis = *axis;
+  const ValueId rows = call.build.composite(Op::softmax, one(x), std::move(attrs));
+  const ValueId most = call.build.reduce(Op::amax, x, {*axis}, /*keepdim=*/true);
+  const ValueId masked = call.build.pointwise(Op::eq, std::vector<ValueId>{most, call.scalar(-std::numeric_limits<double>::infinity(), type)});
+  return call.done(call.build.pointwise(Op::where, std::vector<ValueId>{masked, call.scalar(0.0, type), rows}));
 }
 
 bool lower_softmax_backward(OpCall& call) {

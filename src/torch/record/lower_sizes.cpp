@@ -329,13 +329,13 @@ Sizes attention_backward(OpCall& call) {
   return sizes;
 }
 
-constexpr ResultLayout fixed = ResultLayout::contiguous, free = ResultLayout::of_operands, own = ResultLayout::own;
+constexpr ResultLayout like = ResultLayout::preserved, fixed = ResultLayout::contiguous, free = ResultLayout::of_operands, own = ResultLayout::own;
 
 constexpr SizeRuleRow kRules[] = {
     {"nonzero", found_elements, own},
     // the sizes of the argument
     {"sort", as_first, free}, {"cumsum", as_first, free}, {"cumprod", as_first, free}, {"flip", as_first, free},
-    {"roll", as_first, free}, {"dropout", as_first, free}, {"native_dropout", as_first, free}, {"bernoulli", as_first, free},
+    {"roll", as_first, free}, {"dropout", as_first, free}, {"native_dropout", as_first, like}, {"bernoulli", as_first, free},
     {"argsort", as_first, free}, {"cummax", as_first, free}, {"cummin", as_first, free}, {"logcumsumexp", as_first, free},
     {"scatter", as_first, free}, {"scatter_add", as_first, free}, {"scatter_reduce", as_first, free}, {"index_put", as_first, free},
     {"index_add", as_first, free}, {"index_copy", as_first, free}, {"index_fill", as_first, free}, {"masked_scatter", as_first, free},

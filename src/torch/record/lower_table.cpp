@@ -63,7 +63,7 @@ constexpr Row kRows[] = {
     {"linalg_vector_norm", lower_norm}, {"norm", lower_norm}, {"logsumexp", lower_logsumexp},
     // composites
     {"softmax", lower_softmax}, {"_softmax", lower_softmax}, {"log_softmax", lower_softmax}, {"_log_softmax", lower_softmax},
-    {"_softmax_backward_data", lower_softmax_backward}, {"_log_softmax_backward_data", lower_softmax_backward},
+    {"_safe_softmax", lower_safe_softmax}, {"_softmax_backward_data", lower_softmax_backward}, {"_log_softmax_backward_data", lower_softmax_backward},
     {"layer_norm", lower_layer_norm}, {"native_layer_norm", lower_native_layer_norm}, {"rms_norm", lower_rms_norm},
     {"group_norm", lower_group_norm}, {"batch_norm", lower_batch_norm},
     {"_native_batch_norm_legit_no_training", lower_native_batch_norm},

@@ -59,3 +59,43 @@ def test_gradients(program):
             torch.testing.assert_close(ours, eager, rtol=1e-4, atol=1e-4)
     counted = LEDGER.counters()
     assert not counted["fallbacks"] and not counted["refused_calls"], counted
+
+
+def layers(dropout):
+    make, settings = torch.nn, {"dropout": dropout, "batch_first": True}
+    return {
+        "attention": (make.MultiheadAttention(8, 2, **settings), lambda n, m: (torch.randn(n, m, 8),) * 3),
+        "attention, length first": (make.MultiheadAttention(8, 2, dropout=dropout), lambda n, m: (torch.randn(m, n, 8), torch.randn(m + 1, n, 8), torch.randn(m + 1, n, 8))),
+        "encoder": (make.TransformerEncoderLayer(8, 2, 16, **settings), lambda n, m: (torch.randn(n, m, 8),)),
+        "encoder with a mask": (make.TransformerEncoderLayer(8, 2, 16, **settings), lambda n, m: (torch.randn(n, m, 8), make.Transformer.generate_square_subsequent_mask(m))),
+        "encoder, norms first": (make.TransformerEncoderLayer(8, 2, 16, norm_first=True, activation="gelu", **settings), lambda n, m: (torch.randn(n, m, 8),)),
+        "decoder": (make.TransformerDecoderLayer(8, 2, 16, **settings), lambda n, m: (torch.randn(n, m, 8), torch.randn(n, m + 2, 8))),
+        "transformer": (make.Transformer(8, 2, 1, 1, 16, **settings), lambda n, m: (torch.randn(n, m, 8), torch.randn(n, m + 1, 8))),
+    }
+
+
+def step(function, module, arguments):
+    module.zero_grad()
+    torch.manual_seed(5)
+    result = function(*arguments)
+    result = result[0] if isinstance(result, tuple) else result
+    (result * torch.linspace(-1, 1, 8)).sum().backward()
+    return [result.detach(), *(p.grad.clone() for p in module.parameters())]
+
+
+@pytest.mark.parametrize("mode", ("train", "eval"))
+@pytest.mark.parametrize("dropout", (0.0, 0.25))
+@pytest.mark.parametrize("name", layers(0.0))
+def test_layers_of_transformers_are_compiled(name, dropout, mode):
+    module, make = layers(dropout)[name]
+    module.train(mode == "train")
+    compiled = torch.compile(module, backend="escapement")
+    for n, m in ((3, 5), (2, 7), (5, 4), (1, 6), (4, 2)):
+        torch.manual_seed(n)
+        arguments = make(n, m)
+        for ours, eager in zip(step(compiled, module, arguments), step(module, module, arguments)):
+            torch.testing.assert_close(ours, eager, rtol=1e-3, atol=1e-4)
+    counted = LEDGER.counters()
+    regions = [region.info() for function in LEDGER.functions() for region in function.regions()]
+    assert counted["compiles"] <= 2 and not counted["fallbacks"] and not counted["graph_breaks"], counted
+    assert regions and not any(region["fallbacks"] for region in regions), [region["fallbacks"] for region in regions]
