@@ -1,10 +1,12 @@
 // See einsum_labels.h.
 #include "torch/record/einsum_labels.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/einsum.h>
 #include <ATen/ops/empty_strided.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "torch/record/seen_layout.h"
 #include "torch/record/wrapper.h"
@@ -14,8 +16,9 @@ namespace escapement {
 namespace {
 
 constexpr const char* kBecause = "which labels of einsum are of one element decides how its result lies";
-constexpr size_t kMost = 5;   // sizes that may be 1, of which all choices are tried
-constexpr int64_t kFirst = 3;
+constexpr size_t kMost = 5;       // sizes that may be 1, of which all choices are tried
+constexpr int64_t kFirst = 3;     // sizes that are no constants are small numbers, each its own
+constexpr double kWork = 1e7;     // multiplications of a try
 
 class Ones {
  public:
@@ -31,6 +34,7 @@ class Ones {
     if (open_.empty() || wrapper == nullptr || !wrapper->value()) return false;
     if (open_.size() > kMost) return true;
     const TensorType claimed = tape_.trace().type(wrapper->value());
+    if (work(claimed) > kWork) return true;
     for (uint32_t ones = 0; ones < (1U << open_.size()); ++ones)
       if (!holds(claimed, values(ones))) return true;
     return false;
@@ -45,7 +49,8 @@ class Ones {
 
   void hold() {
     for (const Dim size : open_) {
-      if (dims_.hint(size) == std::optional<int64_t>(1)) tape_.guard_relation(Guard::Kind::equal, size, dims_.constant(1), true, kBecause);
+      const int64_t now = *dims_.hint(size);
+      if (now < 2) tape_.guard_relation(Guard::Kind::equal, size, dims_.constant(now), true, kBecause);
       else tape_.guard_relation(Guard::Kind::less, dims_.constant(1), size, true, kBecause);
     }
   }
@@ -62,38 +67,54 @@ class Ones {
 
   void add(Dim size) {
     const Dim named = dims_.canonical(size);
-    const bool open = dims_.as_symbol(named) && dims_.hint(named).value_or(0) > 0 && dims_.less(dims_.constant(1), named) != Truth::yes;
-    if (open && std::ranges::find(open_, named) == open_.end()) open_.push_back(named);
+    if (!dims_.as_symbol(named) || !dims_.hint(named) || std::ranges::find(named_, named) != named_.end()) return;
+    named_.push_back(named);
+    if (dims_.less(dims_.constant(1), named) != Truth::yes) open_.push_back(named);
   }
 
   std::vector<int64_t> values(uint32_t ones) const {
     std::vector<int64_t> found;
     for (uint32_t i = 0; i < dims_.symbol_count(); ++i) {
-      const Dim dim = dims_.of(Symbol{i}), named = dims_.canonical(dim);
-      const auto at = static_cast<size_t>(std::ranges::find(open_, named) - open_.begin());
-      if (at == open_.size()) found.push_back(dims_.hint(dim).value_or(kFirst));
-      else found.push_back((ones >> at & 1) != 0 ? 1 : kFirst + static_cast<int64_t>(at));
+      const Dim dim = dims_.of(Symbol{i}), size = dims_.canonical(dim);
+      const auto named = std::ranges::find(named_, size), open = std::ranges::find(open_, size);
+      if (named == named_.end()) found.push_back(dims_.hint(dim).value_or(kFirst));
+      else if (open != open_.end() && (ones >> (open - open_.begin()) & 1) != 0) found.push_back(1);
+      else found.push_back(kFirst + (named - named_.begin()));
     }
     return found;
   }
 
-  at::Tensor without_memory(const at::Tensor& operand, const std::vector<int64_t>& symbols) {
+  // Of a matrix product the root of the product of all numbers of elements.
+  double work(const TensorType& result) {
+    const std::vector<int64_t> symbols = values(0);
+    double product = 1;
+    const auto take = [&](const TensorType& type) {
+      for (const Dim size : type.sizes) product *= static_cast<double>(dims_.evaluate(size, symbols));
+    };
+    for (const at::Tensor& operand : operands_) take(type_of(operand));
+    take(result);
+    return std::sqrt(product);
+  }
+
+  // On the CPU, whatever the program's are on: tensors without memory would load a part of torch that is written in Python.
+  at::Tensor stand_in(const at::Tensor& operand, const std::vector<int64_t>& symbols) {
     const TensorType type = type_of(operand);
     const auto at = [&](const std::vector<Dim>& list) {
       std::vector<int64_t> numbers;
       for (const Dim dim : list) numbers.push_back(dims_.evaluate(dim, symbols));
       return numbers;
     };
-    return at::empty_strided(at(type.sizes), at(type.strides), operand.options().device(at::kMeta).requires_grad(false));
+    return at::empty_strided(at(type.sizes), at(type.strides), at::TensorOptions(at::kCPU).dtype(operand.scalar_type())).zero_();
   }
 
   // What cannot be tried does not hold.
   bool holds(const TensorType& claimed, const std::vector<int64_t>& symbols) {
     const c10::impl::ExcludeDispatchKeyGuard unseen(kRecorderKey);
+    const at::NoGradGuard without_gradients;
     std::vector<at::Tensor> tried;
     at::Tensor eager;
     try {
-      for (const at::Tensor& operand : operands_) tried.push_back(without_memory(operand, symbols));
+      for (const at::Tensor& operand : operands_) tried.push_back(stand_in(operand, symbols));
       eager = at::einsum(equation_, tried);
     } catch (const std::exception&) {
       return false;
@@ -110,7 +131,7 @@ class Ones {
   DimTable& dims_;
   const std::string equation_;
   std::vector<at::Tensor> operands_;
-  std::vector<Dim> open_;   // sizes of arguments that may be 1
+  std::vector<Dim> named_, open_;   // sizes of arguments that are no constants, and of these, that may be 1
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // einsum takes labels of one element out of its matrix product, so that its result lies otherwise where a size is 1. It is recorded through its parts, as
-// they come for sizes that are not; whether that shows is tried on tensors without memory.
+// they come for sizes that are not; whether that shows is tried on small tensors.
 #pragma once
 
 #include <ATen/core/stack.h>

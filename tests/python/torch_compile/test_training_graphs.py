@@ -83,12 +83,10 @@ def step(function, module, arguments):
     return [result.detach(), *(p.grad.clone() for p in module.parameters())]
 
 
-@pytest.mark.parametrize("mode", ("train", "eval"))
 @pytest.mark.parametrize("dropout", (0.0, 0.25))
 @pytest.mark.parametrize("name", layers(0.0))
-def test_layers_of_transformers_are_compiled(name, dropout, mode):
+def test_layers_of_transformers_are_compiled(name, dropout):
     module, make = layers(dropout)[name]
-    module.train(mode == "train")
     compiled = torch.compile(module, backend="escapement")
     for n, m in ((3, 5), (2, 7), (5, 4), (1, 6), (4, 2)):
         torch.manual_seed(n)
