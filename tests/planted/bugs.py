@@ -362,7 +362,7 @@ BUGS = [
         "is_constant(PyTuple_GET_ITEM(names, i), key) && take_apart", "PyUnicode_CheckExact(key) && take_apart",
         "the quick way takes a dict for another one with as many keys", ("call_mode/test_quick_containers.py",)),
     Bug("a_broadcast_is_seen_when_it_is_known", "torch", "src/torch/record/order_by_ones.cpp",
-        "          operand.sizes[axis] = dims_.constant(1);\n", "          operand.sizes[axis] = operand.sizes[axis];\n",
+        "if (dims_.hint(size) == std::optional<int64_t>(1)) size = operand.sizes[axis];", "if (dims_.as_constant(size) == 1) size = operand.sizes[axis];",
         "in replay mode the data of a broadcast operand's result lie in another order than its strides say", ("memory/test_result_layouts.py",)),
     Bug("asked_anew_when_run_once_more", "torch", "src/torch/record/symnode.cpp",
         "  if (bool_expr_->hint == otherwise || was_told(otherwise)) return otherwise;", "  if (bool_expr_->hint == otherwise) return otherwise;",

@@ -91,7 +91,7 @@ class Entry:
         self._integers = [type(leaf) is int for leaf in leaves]
         self._lock, self._numbers, self._failures, self._ended, self._put_away = fork_safe_lock(), {}, {}, {}, {}
         self.ever_put_away = False
-        self.results, self.reason, self.runs = [], None, 0
+        self.results, self.recipes, self.reason, self.runs = [], [], None, 0
         self.lone = sum(isinstance(leaf, torch.Tensor) for leaf in leaves) < 2   # no two arguments can be one tensor
         self.leaf_names, self.dim_facts, self.held = leaf_names, [], 0   # `held`: versions that kept to the declared dims
         self.region = core().Region(weakly(self), specs or input_specs(leaves), options, name, False)
@@ -191,6 +191,8 @@ class Entry:
         with self._lock:
             number = self._numbers.setdefault((structure, contents), len(self.results))
             if number == len(self.results) and number < RESULTS:
+                recipe = None if contents else recipe_of(structure)
+                self.recipes.append(recipe[0] if recipe else NotImplemented)
                 self.results.append(builder(structure, contents))
             return number
 
@@ -249,24 +251,8 @@ def caller_tensors(frame, watch):
     return [leaf for leaf in given if isinstance(leaf, torch.Tensor)] + watch.tensors
 
 
-class Composed:
-    """(outputs of the region, the caller's containers) -> the function's result, by a `recipe` that the core can follow (structures.h)."""
-
-    __slots__ = ("recipe",)
-
-    def __init__(self, recipe):
-        self.recipe = recipe
-
-    def __call__(self, found, originals):
-        return follow(self.recipe, iter(found), originals)
-
-
 def builder(structure, contents):
-    """The same for any structure, and for what the function did to its containers."""
-    recipe = None if contents else recipe_of(structure)
-    if recipe:
-        return Composed(recipe[0])
-
+    """(outputs of the region, the caller's containers) -> the function's result."""
     def general(found, originals):
         builder = Builder(iter(found), originals)
         result = builder.build(structure)
@@ -278,7 +264,7 @@ def builder(structure, contents):
 
 
 def recipe_of(structure):
-    """(recipe,) of a result, or None."""
+    """(recipe,) of a result that the core can put together (structures.h), or None."""
     how = structure[0]
     if how == "leaf":
         return (None,)
@@ -311,21 +297,6 @@ def container_of(structure, of_child):
     children = [of_child(child) for child in structure[2]]
     names = tuple(key.value for key in extra) if how is dict else None
     return ([how, names, *(child[0] for child in children)],) if all(children) else None
-
-
-def follow(recipe, leaves, originals):
-    """What the core does with it."""
-    if recipe is None:
-        return next(leaves)
-    if type(recipe) is tuple:
-        return recipe[0]
-    if type(recipe) is int:
-        return originals[recipe]
-    kind, names, *items = recipe
-    made = [follow(item, leaves, originals) for item in items]
-    if kind is dict:
-        return dict(zip(names, made))
-    return made if kind is list else tuple.__new__(kind, made)
 
 
 def cannot_record(error):

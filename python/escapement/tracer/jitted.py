@@ -26,7 +26,7 @@ from ..locks import fork_safe_lock
 from ..option_values import disabled, resolve
 from ..recording.locator import place_of
 from .check import Checker
-from .jit_entry import KEY, RECORDING, Bypass, Composed, Entry, Marked, NeedsTape, call_names, cannot_record, kind_of
+from .jit_entry import KEY, RECORDING, Bypass, Entry, Marked, NeedsTape, call_names, cannot_record, kind_of
 from .objects import replace_references
 from .replayed import replayed
 from .results import is_recorded, real
@@ -80,7 +80,7 @@ def jitted_type():
         entered = types.new_class("Jitted", (Jitted, core().Entrance))
     except CoreMissing:
         return Jitted
-    core().enable_entrance(entered, RECORDING, Composed)
+    core().enable_entrance(entered, RECORDING)
     return entered
 
 
@@ -145,7 +145,7 @@ class Table:
         self._changed(self)
 
     def offer(self, entry, state, kinds, names):
-        self.rows = (*self.rows, (kinds, names, *state, entry.region, entry.results, entry.lone, self._state, self.watch.elsewhere))
+        self.rows = (*self.rows, (kinds, names, *state, entry.region, entry.results, entry.lone, self._state, self.watch.elsewhere, entry.recipes))
         self._changed(self)
 
     def clear(self):

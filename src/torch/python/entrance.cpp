@@ -3,8 +3,8 @@
 //
 // A row says which calls an entry serves (jitted.py makes it): (kinds of the arguments, names of the keyword arguments, grad mode,
 // inference mode, default dtype, region, results, whether no two arguments can be one tensor, state, identities of containers that the
-// function also finds elsewhere). structures.h says what a kind is. Results are recipes, or what is called with (outputs, the caller's
-// containers). The state says whether the modules still hold what they held: None, a Contents, or an object that is asked in Python.
+// function also finds elsewhere, recipes). structures.h says what a kind and a recipe is. Of each result there is a recipe, or NotImplemented
+// and what is called with (outputs, the caller's containers). The state says whether the modules still hold what they held: None, a Contents, or an object that is asked in Python.
 #include "torch/python/entrance.h"
 
 #include <ATen/ScalarOps.h>
@@ -36,12 +36,11 @@ struct EntranceObject {
   PyObject* rows;  // tuple, replaced as a whole
 };
 
-enum Field : Py_ssize_t { kKinds, kNames, kGrad, kInference, kDtype, kRegion, kResults, kLone, kState, kElsewhere, kFields };
+enum Field : Py_ssize_t { kKinds, kNames, kGrad, kInference, kDtype, kRegion, kResults, kLone, kState, kElsewhere, kRecipes, kFields };
 
 // Set once, by `enable_entrance`. They live as long as the process.
 PyObject* slow_call = nullptr;       // Jitted.__call__
 PyObject* recording = nullptr;       // the set of threads that record
-PyTypeObject* composed = nullptr;    // results whose `recipe` is followed here
 
 constexpr Py_ssize_t kMostArguments = 32;  // of a call that is served here
 
@@ -113,19 +112,16 @@ PyObject* found_of(const Region::Values& outputs) {
 }
 
 // The last output is the number of the structure that the others are put into.
-PyObject* build_result(PyObject* results, const Region::Values& outputs, PyObject* originals) {
-  PyObject* const builder = PyList_GetItem(results, static_cast<Py_ssize_t>(outputs.back().toInt()));
-  if (!builder) return nullptr;
-  if (Py_TYPE(builder) == composed) {
-    static PyObject* const name = PyUnicode_InternFromString("recipe");
-    PyObject* const recipe = PyObject_GetAttr(builder, name);
-    if (!recipe) return nullptr;
+PyObject* build_result(PyObject* row, const Region::Values& outputs, PyObject* originals) {
+  const auto number = static_cast<Py_ssize_t>(outputs.back().toInt());
+  PyObject* const recipe = PyList_GetItem(PyTuple_GET_ITEM(row, kRecipes), number);
+  if (!recipe) return nullptr;
+  if (recipe != Py_NotImplemented) {
     std::span<const c10::IValue> rest(outputs);
-    PyObject* const result = put_together(recipe, rest, {PySequence_Fast_ITEMS(originals), static_cast<size_t>(PyTuple_GET_SIZE(originals))});
-    Py_DECREF(recipe);
-    return result;
+    return put_together(recipe, rest, {PySequence_Fast_ITEMS(originals), static_cast<size_t>(PyTuple_GET_SIZE(originals))});
   }
-  PyObject* const found = found_of(outputs);
+  PyObject* const builder = PyList_GetItem(PyTuple_GET_ITEM(row, kResults), number);
+  PyObject* const found = builder ? found_of(outputs) : nullptr;
   if (!found) return nullptr;
   PyObject* const result = PyObject_CallFunctionObjArgs(builder, found, originals, nullptr);
   Py_DECREF(found);
@@ -147,7 +143,7 @@ PyObject* serve(PyObject* row, const Parts& parts) {
     for (PyObject* const leaf : parts.leaves) arguments.push_back(leaf_from_python(leaf));
     originals = tuple_of(parts.containers);   // what they hold may change while compiled code runs
     if (originals && region_of(PyTuple_GET_ITEM(row, kRegion))->serve(arguments, outputs))
-      result = build_result(PyTuple_GET_ITEM(row, kResults), outputs, originals);
+      result = build_result(row, outputs, originals);
   } catch (...) {
     set_python_error_from_current_exception();
     if (PyErr_ExceptionMatches(PyExc_OverflowError)) PyErr_Clear();  // an integer of more than 64 bits: `__call__` knows what to do
@@ -237,7 +233,7 @@ void free_entrance(PyObject* object) {
 
 bool is_row(PyObject* row) {
   return PyTuple_Check(row) && PyTuple_GET_SIZE(row) == kFields && PyList_Check(PyTuple_GET_ITEM(row, kResults)) &&
-         PyAnySet_Check(PyTuple_GET_ITEM(row, kElsewhere)) &&
+         PyAnySet_Check(PyTuple_GET_ITEM(row, kElsewhere)) && PyList_Check(PyTuple_GET_ITEM(row, kRecipes)) &&
          region_of(PyTuple_GET_ITEM(row, kRegion)) != nullptr;
 }
 
@@ -250,7 +246,7 @@ PyObject* set_rows(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "O!O!", entrance_type, &object, &PyTuple_Type, &rows)) return nullptr;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(rows); ++i) {
     if (!is_row(PyTuple_GET_ITEM(rows, i))) {
-      PyErr_SetString(PyExc_TypeError, "a row of an Entrance has ten fields");
+      PyErr_SetString(PyExc_TypeError, "a row of an Entrance has eleven fields");
       return nullptr;
     }
   }
@@ -260,15 +256,14 @@ PyObject* set_rows(PyObject*, PyObject* args) {
 
 // The type keeps its Python `__call__`, which tracers of Python code see; calls go to `enter` first.
 PyObject* enable_entrance(PyObject*, PyObject* args) {
-  PyObject *object, *set, *results;
-  if (!PyArg_ParseTuple(args, "O!O!O!", &PyType_Type, &object, &PySet_Type, &set, &PyType_Type, &results)) return nullptr;
+  PyObject *object, *set;
+  if (!PyArg_ParseTuple(args, "O!O!", &PyType_Type, &object, &PySet_Type, &set)) return nullptr;
   auto* const type = reinterpret_cast<PyTypeObject*>(object);
   if (!PyType_IsSubtype(type, entrance_type)) return PyErr_Format(PyExc_TypeError, "%s is no Entrance", type->tp_name);
   PyObject* const call = PyObject_GetAttrString(object, "__call__");
   if (!call) return nullptr;
   slow_call = call;
   recording = Py_NewRef(set);
-  composed = reinterpret_cast<PyTypeObject*>(Py_NewRef(results));
   type->tp_call = PyVectorcall_Call;
   type->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
   PyType_Modified(type);
@@ -291,7 +286,7 @@ PyType_Spec kSpec = {"escapement._C.Entrance", sizeof(EntranceObject), 0,
 
 PyMethodDef kFunctions[] = {{"set_rows", set_rows, METH_VARARGS, "set_rows(entrance, rows): what the quick way serves."},
                             {"has_begun_a_call", has_begun_a_call, METH_NOARGS, "Whether a version has begun the call that this thread is in, which must be gone on with."},
-                            {"enable_entrance", enable_entrance, METH_VARARGS, "enable_entrance(type, recording, composed)"},
+                            {"enable_entrance", enable_entrance, METH_VARARGS, "enable_entrance(type, recording)"},
                             {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
