@@ -31,7 +31,7 @@ struct Departure {
 
 class Forward {
  public:
-  explicit Forward(Departure departure) : from_(std::move(departure)) {}
+  explicit Forward(Departure departure);
 
   bool active() const { return next_ < from_.steps; }
   // The operator's results in place of its arguments; whether it drew random numbers. UserError: the program did something else before. Where it is not
@@ -45,6 +45,7 @@ class Forward {
 
  private:
   const ScriptStep& step(const std::optional<c10::OperatorName>& name);
+  void pass_over();
   c10::IValue result(const ScriptStep::Result& from, std::span<const c10::IValue> arguments);
   at::Tensor tensor(ValueId value, c10::ScalarType dtype, bool inference);
   at::Tensor root(ValueId value, c10::ScalarType dtype, bool inference);

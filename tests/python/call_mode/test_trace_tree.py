@@ -541,6 +541,8 @@ ON_THE_WAY = {
     "out that grows": lambda x: torch.add(x, 1, out=x.new_empty(0)),
     "squeezed": lambda x: x.squeeze(),
     "expanded to itself": lambda x: x.expand(x.shape),
+    "a root of a size": lambda x: x * x.shape[1] ** -0.5,
+    "powers of sizes": lambda x: (x + x.shape[0] ** 0.5 * 2) / (1 + x.numel() ** 0.25),
     # composites that go another way where a size is 1
     "einsum of a product": lambda x: torch.einsum("ij,kj->ki", x, x),
     "einsum of batches": lambda x: torch.einsum("...ij,...kj->...ki", x[None], x[None]),
