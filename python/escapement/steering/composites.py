@@ -7,6 +7,7 @@ import contextlib
 
 import torch
 from torch._C import DispatchKey
+from torch._prims_common import canonicalize_dim
 
 aten = torch.ops.aten
 KEY = DispatchKey.CompositeImplicitAutograd
@@ -27,7 +28,7 @@ def take_along_dim(self, indices, dim=None):
     if self.dim() != indices.dim():
         raise RuntimeError(f"torch.take_along_dim(): input and indices should have the same number of dimensions, but got {self.dim()} dimensions for input, "
                            f"and {indices.dim()} dimensions for indices")
-    dim = dim % self.dim()
+    dim = canonicalize_dim(self.dim(), dim, wrap_scalar=False)   # raises what eager raises
     return expanded(self, indices, dim).gather(dim, expanded(indices, self, dim))
 
 
@@ -43,7 +44,7 @@ def kron(self, other):
     left, right = ([1] * (rank - tensor.dim()) + [*tensor.shape] for tensor in (self, other))
     outer = [part for size in left for part in (size, 1)]
     inner = [part for size in right for part in (1, size)]
-    return (self.reshape(outer) * other.reshape(inner)).reshape([a * b for a, b in zip(left, right)])
+    return aten._unsafe_view(self.reshape(outer) * other.reshape(inner), [a * b for a, b in zip(left, right)])   # raises where eager does
 
 
 PARTS = {aten.max_pool1d.default: max_pool1d, aten.take_along_dim.default: take_along_dim, aten.kron.default: kron}

@@ -284,9 +284,9 @@ def rule_sets(session):
     """(oblivious of 0 and 1, sources that are host values, sources operators may not ask about, values as symbols). The next is asked for where
     the last one failed."""
     plan = session.plan
-    if not session.asked_values:
+    if not session.asked_values or session.whole:
         yield True, plan.host, plan.operators, True
-    if session.asked_values:
+    if session.asked_values and not session.whole:   # where no break is wanted, there is none
         yield True, plan.host, plan.operators, False
     yield False, plan.host, plan.operators, True
     if plan.host or plan.operators:

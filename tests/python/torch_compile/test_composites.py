@@ -23,6 +23,7 @@ PROGRAMS = {
     "take_along_dim": lambda x: x.take_along_dim(indices(x, 3), 0) * 2, "take_along_dim of all": lambda x: torch.take_along_dim(x, torch.tensor([0, 3])),
     "take_along_dim, broadcast": lambda x: torch.take_along_dim(x, torch.zeros(1, x.shape[1], dtype=torch.long), 0) + torch.take_along_dim(x[:1], torch.arange(4)[:, None], -1).sum(),
     "take_along_dim of the order": lambda x: x.take_along_dim(x.argsort(1), 1), "kron": lambda x: torch.kron(x, x[:2, :3]) + 1,
+    "take_along_dim from the end": lambda x: x.take_along_dim(indices(x, 2), -2),
     "kron of other ranks": lambda x: torch.kron(x[None], x[0]), "kron of a number": lambda x: torch.kron(x, x.sum()),
     "fill_diagonal_": lambda x: (x * 1).fill_diagonal_(2.0), "fill_diagonal_ of t": lambda x: (x * 1).t().fill_diagonal_(0),
     "fill_diagonal_ of a part": lambda x: [y := x * 1, y[1:, 1:].fill_diagonal_(3)][0], "fill_diagonal_ around": lambda x: (x * 1).fill_diagonal_(2.0, wrap=False),
@@ -53,16 +54,18 @@ def test_one_compile(name, gradients):
 REFUSED = {
     "too large a window": lambda x: F.max_pool1d(x, 40), "padding beyond half": lambda x: F.max_pool1d(x, 2, padding=2), "ranks": lambda x: x.take_along_dim(torch.tensor([0]), 0),
     "sizes": lambda x: x.take_along_dim(torch.zeros(3, 3, dtype=torch.long), 0), "no integers": lambda x: x.take_along_dim(x, 0), "kron of t": lambda x: torch.kron(x.t(), x),
+    "a number": lambda x: x.sum().take_along_dim(torch.tensor(0), 0), "no such axis": lambda x: x.take_along_dim(indices(x, 2), 5), "no such axis from the end": lambda x: x.take_along_dim(indices(x, 2), -3),
     "no matrix": lambda x: x[0].fill_diagonal_(1), "several numbers": lambda x: (x * 1).fill_diagonal_(x),
 }
 
 
+@pytest.mark.parametrize("gradients", (False, True), ids=("plain", "gradients"))
 @pytest.mark.parametrize("name", REFUSED)
-def test_errors(name):
+def test_errors(name, gradients):
     with pytest.raises(Exception) as eager:
-        REFUSED[name](torch.ones(5, 6))
+        REFUSED[name](torch.ones(5, 6, requires_grad=gradients))
     with pytest.raises(type(eager.value)) as ours:
-        torch.compile(REFUSED[name], backend="escapement")(torch.ones(5, 6))
+        torch.compile(REFUSED[name], backend="escapement")(torch.ones(5, 6, requires_grad=gradients))
     assert str(ours.value).splitlines()[0] == str(eager.value).splitlines()[0]
 
 

@@ -61,6 +61,17 @@ def test_gradients(program):
     assert not counted["fallbacks"] and not counted["refused_calls"], counted
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")   # a graph that runs eagerly says so
+@pytest.mark.parametrize("program", [program for program in PROGRAMS if program is not pooled], ids=lambda program: program.__name__)   # a branch on a value
+def test_no_break_where_none_is_wanted(program):
+    compiled = torch.compile(program, backend="escapement", fullgraph=True)
+    for kept, rows in ((2, 6), (3, 5)):
+        x, mask = torch.ones(rows, 4), torch.zeros(rows, dtype=torch.long)
+        mask[:2 * (kept // 2)] = 1
+        torch.testing.assert_close(compiled(x, mask), program(x, mask))
+    assert not LEDGER.counters()["graph_breaks"]
+
+
 def layers(dropout):
     make, settings = torch.nn, {"dropout": dropout, "batch_first": True}
     return {
