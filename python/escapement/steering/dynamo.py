@@ -350,7 +350,11 @@ def our_rules(session):
     """Configuration of exactly one compile, in this thread."""
     with contextlib.ExitStack() as scope:
         scope.enter_context(torch._dynamo.config.patch(capture_scalar_outputs=session.values, capture_dynamic_output_shape_ops=session.values,
-                                                       allow_unspec_int_on_nn_module=session.attributes))
+                                                       allow_unspec_int_on_nn_module=session.attributes,
+                                                       # An entry is checked by a tensor that is made from it, which asks of symbolic
+                                                       # sizes what the operator has just asked: two thirds of Swin's compile.
+                                                       # With gradients those questions are wanted still, as guards of views that are written.
+                                                       fake_tensor_cache_enabled=torch.is_grad_enabled()))
         scope.enter_context(torch.fx.experimental._config.patch(use_duck_shape=False, backed_size_oblivious=session.oblivious))
         scope.enter_context(offsets.guarded())
         scope.enter_context(composites.by_symbols())
