@@ -10,6 +10,8 @@ import weakref
 
 import torch
 
+from .writes import name_of, written_by
+
 IMPURE = ("rand", "dropout", "bernoulli", "multinomial", "normal", "poisson", "exponential", "geometric", "cauchy", "rrelu", "gumbel",
           "fractional", "batch_norm", "instance_norm", "attention", "lstm", "gru", "rnn", "embedding", "seed", "generator", "setitem",
           "set_")
@@ -56,9 +58,5 @@ def is_harmless(node, names):
         return not node.target._schema.is_mutable and torch.Tag.nondeterministic_seeded not in node.target.tags
     if isinstance(node.target, torch._ops.HigherOrderOperator):
         return False
-    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
-    in_place = name.endswith("_") and name not in ("and_", "or_", "not_", "is_") or getattr(node.target, "__module__", "") == "_operator" \
-        and name.startswith("i") and name not in ("is_", "is_not", "inv", "invert", "index", "indexOf")
-    functional = getattr(node.target, "__module__", "") == "torch.nn.functional" and any(value is True for value in node.args)
-    flags = functional or "out" in node.kwargs or bool(node.kwargs.get("inplace"))
-    return bool(name) and not in_place and not flags and not any(word in name for word in IMPURE)
+    name = name_of(node)
+    return bool(name) and not written_by(node) and not any(word in name for word in IMPURE)

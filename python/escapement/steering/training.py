@@ -8,19 +8,14 @@ Traps that this file is shaped by:
 """
 
 import functools
-import inspect
 import math
 import operator
 
 import torch
 from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
 
-from . import layout_reads
+from . import doubtful_copies, layout_reads
 from .dynamo import active, aot_autograd
-
-# What copies at some sizes and strides and is a view at others.
-MAYBE_VIEWS = frozenset(("reshape", "reshape_as", "flatten", "ravel", "contiguous", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle"))
-IN_PLACE_OPERATORS = frozenset("setitem iadd isub imul imatmul itruediv ifloordiv imod ipow ilshift irshift iand ior ixor".split())
 
 # Operators which AOTAutograd takes apart (linear, matmul) and which we would rather keep whole belong here: Dynamo's target ->
 # replacement with a fake function and a gradient formula. The graph is rewritten before AOTAutograd sees it. Empty: for now the
@@ -33,7 +28,7 @@ def compile_training(gm, inputs, make_region):
     keep_whole(gm)
     name_sizes_as_dynamo_did(gm)
     session = getattr(active, "session", None)
-    if session is not None and writes_what_may_be_shared(gm):
+    if session is not None and doubtful_copies.seen(gm):
         layout_reads.ask_for(session, "layout")
 
     def lower(kind, graph, fakes):
@@ -59,55 +54,6 @@ def name_sizes_as_dynamo_did(gm):
         example = None if argument is None else argument.example
         if isinstance(example, torch.Tensor) and noted.get(argument.source.name) is not None:
             context.tensor_to_context[example] = noted[argument.source.name]
-
-
-def writes_what_may_be_shared(gm):
-    """Whether a write follows to one side of what may be a copy or a view. AOTAutograd settles which it is from fake tensors, whose layouts were
-    answered obliviously: at these sizes, too, the truth may be the other one, and then the other side would miss the write."""
-    return any(writes_after_sharing(part.graph) for part in gm.modules() if isinstance(part, torch.fx.GraphModule))
-
-
-def writes_after_sharing(graph):
-    shared = set()
-    for node in graph.nodes:
-        if shared & {storage_of(written) for written in written_by(node)} - {None}:
-            return True
-        if name_of(node) in MAYBE_VIEWS:
-            shared |= {storage_of(side) for side in (node, *node.all_input_nodes[:1])}
-    return False
-
-
-def written_by(node):
-    name, out = name_of(node), node.kwargs.get("out")
-    if name.startswith("_foreach"):
-        return node.all_input_nodes
-    in_place = name in IN_PLACE_OPERATORS or name.endswith("_") and not name.endswith("__") or asks_in_place(node)
-    return (*node.all_input_nodes[:1 if in_place else 0], *((out,) if isinstance(out, torch.fx.Node) else out or ()))
-
-
-def asks_in_place(node):
-    """`F.relu(x, True)`"""
-    if node.op != "call_function":
-        return False
-    try:
-        return inspect.signature(node.target).bind(*node.args, **node.kwargs).arguments.get("inplace", False)
-    except (TypeError, ValueError):   # most of what is written in C++ has no signature, and none of it that word
-        return False
-
-
-def name_of(node):
-    """That of the method or function, for all ways to call it."""
-    if node.op == "call_method":
-        return node.target
-    packet = getattr(node.target, "overloadpacket", node.target)
-    return getattr(packet, "__name__", "") if node.op == "call_function" else ""
-
-
-def storage_of(node):
-    fake = node.meta.get("example_value")
-    if not isinstance(fake, torch.Tensor) or fake.layout is not torch.strided or fake.is_nested:
-        return None
-    return fake.untyped_storage()._cdata
 
 
 def keep_what_is_saved():
