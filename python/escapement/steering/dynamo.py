@@ -353,8 +353,7 @@ def our_rules(session):
                                                        allow_unspec_int_on_nn_module=session.attributes,
                                                        # An entry is checked by a tensor that is made from it, which asks of symbolic
                                                        # sizes what the operator has just asked: two thirds of Swin's compile.
-                                                       # With gradients those questions are wanted still, as guards of views that are written.
-                                                       fake_tensor_cache_enabled=torch.is_grad_enabled()))
+                                                       fake_tensor_cache_enabled=False))
         scope.enter_context(torch.fx.experimental._config.patch(use_duck_shape=False, backed_size_oblivious=session.oblivious))
         scope.enter_context(offsets.guarded())
         scope.enter_context(composites.by_symbols())

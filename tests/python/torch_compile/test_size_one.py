@@ -196,7 +196,7 @@ def test_a_copy_that_is_a_view_where_a_size_is_one(name, grad):
 
 @pytest.mark.parametrize("programs", (RANKS, LAYOUTS, ALIASES), ids=("ranks", "layouts", "aliases"))
 def test_the_same_without_gradients(programs):
-    """Dynamo's cache of fake tensors, whose own questions of sizes can hide one that is missing, is off there."""
+    """No graph goes through AOTAutograd there: what copies or is a view is the recorded operator's to say."""
     with torch.no_grad():
         for name, program in programs.items():
             compare(program, False, [[shape for shape in shapes if 1 not in shape or name != "strides"] for shapes in ORDERS])
