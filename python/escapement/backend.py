@@ -28,6 +28,7 @@ REASONS = {
     "internal_error": "internal error of the compiler",
     "higher_order_operator": "a higher-order operator cannot be recorded",
     "grad_mode_changed": "the graph switches gradients on inside a region without gradients",
+    "arguments_overlap": "with gradients on an argument is written that overlaps with another one",
     "disabled": "compilation is switched off",
 }
 
@@ -83,12 +84,15 @@ class Backend:
             if any_requires_grad(inputs) and dispatch.enables_grad(gm):
                 raise GiveUp("grad_mode_changed")
             return region(gm, "example_value", values, name, code)
+        from .steering import overlaps
         from .steering.training import compile_training
 
+        if overlaps.some_overlap(gm):
+            raise GiveUp("arguments_overlap")
         make = functools.partial(self._training_region, values=values, name=name, code=code)
         made = compile_training(gm, inputs, make)
         dynamo.note_again()   # AOTAutograd has asked questions of its own
-        return made
+        return overlaps.guarded(gm, made, functools.partial(self._run_overlapping, gm, values.get("strict", False)))
 
     def _training_region(self, graph, kind, *, values, name, code):
         """One of AOTAutograd's graphs. Its own forward is right for any failure of ours, also in the lazy backward."""
@@ -96,6 +100,9 @@ class Backend:
             return region(graph, "val", values, f"{name} {kind}", code, kind != "inference")
         except Exception as error:
             return self._give_up(error, values.get("strict", False), graph, False)
+
+    def _run_overlapping(self, gm, strict, *arguments):
+        return self._give_up(GiveUp("arguments_overlap"), strict, gm, False)(*arguments)
 
     def _give_up(self, error, strict, gm, training):
         reason = error.reason if isinstance(error, GiveUp) else "no_core" if isinstance(error, CoreMissing) else "internal_error"

@@ -6,6 +6,7 @@
 #include "torch/python/contents.h"
 #include "torch/python/entrance.h"
 #include "torch/python/exported_python.h"
+#include "torch/python/overlaps.h"
 #include "torch/python/region_type.h"
 #include "torch/python/replay_type.h"
 #include "torch/python/symnode_python.h"
@@ -60,6 +61,8 @@ NB_MODULE(_C, m) {
       .def("changed", &escapement::World::changed, "What of it is otherwise now; empty if nothing is.");
   static PyMethodDef flow_method{"flow", escapement::flow, METH_VARARGS, "A higher-order operator; see flow.h."};
   m.attr("flow") = nb::steal(PyCFunction_New(&flow_method, m.ptr()));
+  static PyMethodDef near_method{"near", escapement::near, METH_VARARGS, "Arguments that share memory with written ones; see overlaps.h."};
+  m.attr("near") = nb::steal(PyCFunction_New(&near_method, m.ptr()));
   m.def("option_table", &option_table, "Rows (name, type, default, choices, doc) of the option table.");
   m.def("check_option", &check_option, "RuntimeError where an option does not take a text.");
   m.def("stats", &stats, "Counters of this process, by name.");

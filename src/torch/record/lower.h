@@ -29,6 +29,7 @@ using SizeRule = std::vector<std::vector<Dim>> (*)(OpCall&);
 enum class ResultLayout : uint8_t {
   of_operands,   // contiguous if the operands were
   contiguous,    // contiguous if it was
+  image,         // the same, or channels last: by the memory format that the operand's strides suggest
   own,           // nothing is claimed: it follows other arguments, or none
   preserved,     // as empty_like of the first operand lies
   heads,         // attention: contiguous, or with axes 1 and 2 in the other order

@@ -11,6 +11,7 @@
 #include "torch/record/library_target.h"
 #include "torch/record/lower.h"
 #include "torch/record/program_metadata.h"
+#include "torch/record/suggested_format.h"
 #include "torch/record/wrapper.h"
 #include "trace/layout.h"
 
@@ -83,6 +84,7 @@ class CallRecorder {
     // Whether the program seeds the device's generator before it draws from it is not watched (world.h).
     if (draws() && call_.tape.on_device()) return call_.tape.refuse(Reason::device_random, call_.plan.target);
     hold_layouts();
+    keep_suggested_formats(call_);
     note_strides_of_nothing();
     CallArgs collected = call_args(call_.tape, *call_.plan.schema, call_.args, call_.values);
     note_flow();
@@ -207,7 +209,7 @@ class CallRecorder {
     if (call_.plan.sizes && call_.plan.sizes->layout == ResultLayout::own) return false;
     if (call_.lays_out_otherwise()) return false;
     const bool fixed = call_.plan.sizes && call_.plan.sizes->layout != ResultLayout::of_operands;
-    if (fixed && tells_layout(real)) return true;
+    if (fixed && tells_layout(i) && !(call_.plan.sizes->layout == ResultLayout::image && strides_are_read(call_, call_.value_at(0)))) return true;
     return of_contiguous();
   }
 
@@ -215,7 +217,7 @@ class CallRecorder {
   // of ATen's convolutions is taken, and they differ.) Seen where there are channels and positions to tell it by.
   bool claim_channels_last(size_t i, const std::vector<Dim>& sizes) {
     const at::Tensor& real = call_.reals[i];
-    if (!known_ || !call_.plan.sizes || call_.plan.sizes->layout != ResultLayout::contiguous || shared_storage(real)) return false;
+    if (!known_ || !call_.plan.sizes || call_.plan.sizes->layout != ResultLayout::image || shared_storage(real)) return false;
     if (!has_channels_last(0) && !(call_.find("weight") == 1 && has_channels_last(1))) return false;
     if (real.dim() != 4 || !real.is_contiguous(at::MemoryFormat::ChannelsLast) || real.size(1) == 1) return false;
     const bool one_position = std::all_of(sizes.begin() + 2, sizes.end(), [&](Dim size) { return dims_.as_constant(size) == 1; });
@@ -234,9 +236,14 @@ class CallRecorder {
   }
 
   // Contiguous it is in any order of the axes, if only one of them has more than one element.
-  static bool tells_layout(const at::Tensor& real) {
-    return std::all_of(real.sizes().begin(), real.sizes().end(), [](int64_t size) { return size > 1; });
+  bool tells_layout(size_t i) const {
+    const at::Tensor& real = call_.reals[i];
+    for (int64_t axis = 0; axis < real.dim(); ++axis)
+      if (real.size(axis) <= 1 && !is_always_one(rules_[i][static_cast<size_t>(axis)])) return false;
+    return true;
   }
+
+  bool is_always_one(Dim size) const { return dims_.less_equal(size, dims_.constant(1)) == Truth::yes && dims_.hint(size) == std::optional<int64_t>(1); }
 
   Storage shared_storage(const at::Tensor& real) const {
     const ValueId v = call_.as_library_may_share ? call_.value_at(0) : argument_sharing(real);

@@ -1,5 +1,6 @@
 // Reductions and the composites that reduce: sum, mean, max, var, norms, softmax, normalisations.
 #include "torch/record/lower_families.h"
+#include "torch/record/suggested_format.h"
 
 #include <cmath>
 #include <limits>
@@ -306,6 +307,7 @@ std::optional<ValueId> inference_batch_norm(OpCall& call, ValueId x) {
 
 bool lower_batch_norm(OpCall& call) {
   if (call.flag("training")) return call.decline(Reason::call_attribute);
+  if (call.rank(call.value("input")) > 3 && strides_are_read(call, call.value("input"))) return call.decline(Reason::call_layout);
   const auto v = inference_batch_norm(call, call.value("input"));
   return v ? call.done(*v) : call.decline(Reason::call_attribute);
 }

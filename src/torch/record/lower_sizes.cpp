@@ -329,7 +329,7 @@ Sizes attention_backward(OpCall& call) {
   return sizes;
 }
 
-constexpr ResultLayout like = ResultLayout::preserved, fixed = ResultLayout::contiguous, free = ResultLayout::of_operands, own = ResultLayout::own;
+constexpr ResultLayout like = ResultLayout::preserved, fixed = ResultLayout::contiguous, image = ResultLayout::image, free = ResultLayout::of_operands, own = ResultLayout::own;
 
 constexpr SizeRuleRow kRules[] = {
     {"nonzero", found_elements, own},
@@ -341,7 +341,7 @@ constexpr SizeRuleRow kRules[] = {
     {"index_add", as_first, free}, {"index_copy", as_first, free}, {"index_fill", as_first, free}, {"masked_scatter", as_first, free},
     {"clone", as_first, free}, {"contiguous", as_first, fixed}, {"to", as_first, free}, {"_to_copy", as_first, free},
     {"tril", as_first, free}, {"triu", as_first, free}, {"alpha_dropout", as_first, free},
-    {"instance_norm", as_first, fixed}, {"batch_norm", as_first, fixed}, {"group_norm", as_first, fixed}, {"rms_norm", as_first, fixed},
+    {"instance_norm", as_first, image}, {"batch_norm", as_first, image}, {"group_norm", as_first, image}, {"rms_norm", as_first, fixed},
     {"softmax", as_first, free}, {"log_softmax", as_first, free}, {"layer_norm", as_first, fixed},
     {"add", nullptr, free},
     // the sizes of an argument named size, or of the model
@@ -353,29 +353,29 @@ constexpr SizeRuleRow kRules[] = {
     {"sum_to_size", as_size_argument, free}, {"eye", eye, fixed}, {"one_hot", one_hot, fixed}, {"diag_embed", diag_embed, fixed},
     {"bucketize", as_first, fixed}, {"searchsorted", as_second, fixed}, {"isin", as_first, fixed},
     // windows
-    {"conv1d", convolution, fixed}, {"conv2d", convolution, fixed}, {"conv3d", convolution, fixed}, {"convolution", convolution, fixed},
-    {"_convolution", convolution, fixed}, {"mkldnn_convolution", convolution, fixed},
-    {"conv_transpose1d", transposed_convolution, fixed}, {"conv_transpose2d", transposed_convolution, fixed},
-    {"conv_transpose3d", transposed_convolution, fixed},
-    {"max_pool1d", pooling, fixed}, {"max_pool2d", pooling, fixed}, {"max_pool3d", pooling, fixed}, {"avg_pool1d", pooling, fixed},
-    {"avg_pool2d", pooling, fixed}, {"avg_pool3d", pooling, fixed}, {"max_pool2d_with_indices", pooling, fixed},
-    {"adaptive_avg_pool1d", adaptive_pooling, fixed}, {"adaptive_avg_pool2d", adaptive_pooling, fixed},
-    {"_adaptive_avg_pool2d", adaptive_pooling, fixed}, {"adaptive_max_pool2d", adaptive_pooling, fixed},
-    {"upsample_nearest2d", upsample, fixed}, {"upsample_bilinear2d", upsample, fixed}, {"upsample_bicubic2d", upsample, fixed},
-    {"upsample_nearest1d", upsample, fixed}, {"upsample_linear1d", upsample, fixed},
+    {"conv1d", convolution, image}, {"conv2d", convolution, image}, {"conv3d", convolution, image}, {"convolution", convolution, image},
+    {"_convolution", convolution, image}, {"mkldnn_convolution", convolution, image},
+    {"conv_transpose1d", transposed_convolution, image}, {"conv_transpose2d", transposed_convolution, image},
+    {"conv_transpose3d", transposed_convolution, image},
+    {"max_pool1d", pooling, image}, {"max_pool2d", pooling, image}, {"max_pool3d", pooling, image}, {"avg_pool1d", pooling, image},
+    {"avg_pool2d", pooling, image}, {"avg_pool3d", pooling, image}, {"max_pool2d_with_indices", pooling, image},
+    {"adaptive_avg_pool1d", adaptive_pooling, image}, {"adaptive_avg_pool2d", adaptive_pooling, image},
+    {"_adaptive_avg_pool2d", adaptive_pooling, image}, {"adaptive_max_pool2d", adaptive_pooling, image},
+    {"upsample_nearest2d", upsample, image}, {"upsample_bilinear2d", upsample, image}, {"upsample_bicubic2d", upsample, image},
+    {"upsample_nearest1d", upsample, image}, {"upsample_linear1d", upsample, image},
     // recurrent networks: the library that is taken decides how results lie
     {"lstm", recurrent, own}, {"gru", recurrent, own}, {"rnn_tanh", recurrent, own}, {"rnn_relu", recurrent, own},
     // others
-    {"take_along_dim", taken_along, fixed}, {"cdist", distances, fixed}, {"multinomial", drawn, fixed}, {"pixel_shuffle", pixel_shuffle, fixed},
-    {"grid_sampler_2d", sampled, fixed}, {"im2col", unfolded, fixed}, {"renorm", as_first, fixed},
+    {"take_along_dim", taken_along, fixed}, {"cdist", distances, fixed}, {"multinomial", drawn, fixed}, {"pixel_shuffle", pixel_shuffle, image},
+    {"grid_sampler_2d", sampled, image}, {"im2col", unfolded, fixed}, {"renorm", as_first, fixed},
     {"index", indexed, free}, {"topk", topk, fixed}, {"repeat", repeat, fixed}, {"tile", nullptr, free},
     {"cross_entropy_loss", one_dropped, fixed}, {"nll_loss_nd", one_dropped, fixed}, {"nll_loss_forward", one_dropped, fixed},
     {"mse_loss", nullptr, free},
     // gradients
     {"native_dropout_backward", as_first, free}, {"nll_loss_backward", as_second, fixed},
     {"native_layer_norm_backward", with_weights, fixed}, {"embedding_dense_backward", embedding_gradient, fixed},
-    {"max_pool2d_with_indices_backward", as_second, fixed}, {"avg_pool2d_backward", as_second, fixed},
-    {"_adaptive_avg_pool2d_backward", as_second, fixed},
+    {"max_pool2d_with_indices_backward", as_second, image}, {"avg_pool2d_backward", as_second, image},
+    {"_adaptive_avg_pool2d_backward", as_second, image},
     {"slice_backward", as_input_sizes, fixed}, {"select_backward", as_input_sizes, fixed},
     // attention with its gradient
     {"_scaled_dot_product_flash_attention_for_cpu", attention_forward, ResultLayout::heads},

@@ -1,0 +1,16 @@
+// The memory format that strides suggest. ATen's kernels for images and volumes choose by it how their result lies, and it depends on strides of axes
+// of size 1, which address nothing: those of our memory at run time are not always those that eager's operators gave.
+#pragma once
+
+#include "torch/record/lower.h"
+
+namespace escapement {
+
+// Before a call is left to ATen: its operands suggest what they suggested while recording. Where ours would suggest another format the operand is
+// a view of it with other strides along axes of size 1; which axes have that size is a guard then.
+void keep_suggested_formats(OpCall& call);
+
+// Some of them are read off a library call's result, which at another call may lie in another order.
+bool strides_are_read(const OpCall& call, ValueId value);
+
+}  // namespace escapement
