@@ -101,9 +101,10 @@ TensorType infer_attention(Rules& rules, OperandTypes operands) {
   rules.require_equal(k.sizes[last - 1], v.sizes[last - 1], message);
   Sizes sizes = q.sizes;
   sizes[last] = v.sizes[last];
-  // ATen's kernel lays its result out as the queries are: usually [batch, length, heads, size] in memory.
+  // ATen's kernel lays its result out as the queries are: usually [batch, length, heads, size] in memory. It wants their elements side by side;
+  // of others ATen makes matrix products.
   TensorType result = rules.plain(q.dtype, q.device, std::move(sizes));
-  if (!rules.dims.same(q.sizes[last], v.sizes[last])) return result;
+  if (!rules.dims.same(q.sizes[last], v.sizes[last]) || rules.dims.as_constant(q.strides[last]) != 1) return result;
   if (auto strides = preserved_strides(rules.dims, q); !strides.empty()) result.strides = std::move(strides);
   return result;
 }

@@ -7,6 +7,7 @@ import torch
 
 from arguments import drawn
 from compare import Judge, Outcome
+from exact import REMAINDERS, ExactRemainders
 from known import LIMITS, READ_NUMBERS
 from rounded import Rounded, off_by_roundings
 from states import TRANSFORMS, disturbed
@@ -59,6 +60,8 @@ def differing(made, program, judge, expected):
         found = looked_at(judge, ours, eager, lambda: finer(made, program, call))
         if found and found[0] in ("values", "plain value") and (rounded := rounded_paths(made, program, call, eager)):
             found = looked_at(judge.with_near(rounded), ours, eager, lambda: finer(made, program, call))
+        if found and is_as_exact(made, program, judge, call, ours):
+            continue
         if found and is_steady(made, program, call, eager) and not is_sensitive(made, program, call, eager, found):
             return Difference(made.name, *found, number)
     return None
@@ -116,6 +119,15 @@ def is_sensitive(made, program, call, eager, found):
     moved = (Outcome(way, arguments(seed), mode) for way, arguments in ways for seed in range(MOVED))
     seen = (looked_at(Judge(program, made.reference is not None), other, eager) for other in moved)
     return any(other and other[0] == kind and other[1].startswith(path) for other in seen)
+
+
+def is_as_exact(made, program, judge, call, ours):
+    """Whether it is what eager gives when its remainders are exact."""
+    mode = call.get("mode", "no_grad")
+    if mode in TRANSFORMS or not REMAINDERS.search(program.source()):
+        return False
+    eager = Outcome(ExactRemainders.function(made.reference or program.function()), drawn(program.arguments, call), mode)
+    return eager.error is None and looked_at(judge, ours, eager, lambda: finer(made, program, call)) is None
 
 
 def rounded_paths(made, program, call, eager):

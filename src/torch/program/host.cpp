@@ -4,6 +4,7 @@
 #include <ATen/ops/empty_strided.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 
 #include "support/error.h"
@@ -134,7 +135,8 @@ void TensorRecipes::note_rule(TensorRecipe& recipe, ValueId value) {
   const Instr& made = trace[trace[value].definition];
   const auto is_whole = [&](ValueId operand) { return trace.type(operand).sizes == trace.type(value).sizes; };
   recipe.natural = info(made.op).kind == OpKind::pointwise;
-  recipe.natural_of_nothing = recipe.natural && (!channels_last || std::ranges::all_of(made.operands, is_whole));
+  recipe.natural_image = recipe.natural && std::ranges::all_of(made.operands, is_whole);
+  recipe.natural_of_nothing = recipe.natural && (!channels_last || recipe.natural_image);
 }
 
 uint32_t TensorRecipes::add(ValueId value) {
@@ -212,6 +214,29 @@ bool TensorTable::stride_as_eager(const TensorRecipe& recipe) {
   return true;
 }
 
+namespace {
+
+constexpr std::array<uint8_t, 4> kChannelsLast{1, 3, 2, 0};   // axes, innermost first
+
+bool is_image_with_channels_last(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
+  int64_t next = 1;
+  for (const uint8_t axis : kChannelsLast) {
+    if (sizes.size() != kChannelsLast.size() || sizes[axis] == 0 || (sizes[axis] != 1 && strides[axis] != next)) return false;
+    next *= sizes[axis];
+  }
+  return true;
+}
+
+}  // namespace
+
+bool TensorTable::stride_as_image(const TensorRecipe& recipe) {
+  const c10::IntArrayRef shape = sizes(recipe);
+  if (!is_image_with_channels_last(shape, strides_)) return false;
+  int64_t next = 1;
+  for (const uint8_t axis : kChannelsLast) strides_[axis] = next, next *= shape[axis];
+  return true;
+}
+
 bool TensorTable::stride_naturally(const TensorRecipe& recipe) {
   int64_t next = 1;
   bool contiguous = true, empty = false;
@@ -221,7 +246,8 @@ bool TensorTable::stride_naturally(const TensorRecipe& recipe) {
     empty = empty || size == 0;
     next *= size;
   }
-  if (empty ? !recipe.natural_of_nothing : !contiguous) return false;
+  if (!empty && !contiguous) return recipe.natural_image && stride_as_image(recipe);
+  if (empty && !recipe.natural_of_nothing) return false;
   next = 1;
   for (size_t d = strides_.size(); d-- > 0; next *= std::max<int64_t>(context_.table[recipe.sizes[d]], 1)) strides_[d] = next;
   return true;

@@ -37,6 +37,7 @@ struct TensorRecipe {
   uint64_t expanded = 0;             // axes whose stride is 0 for all sizes
   bool natural = false;              // new memory, by the rule of TensorIterator: what is contiguous at a call's sizes has the strides of a new tensor;
   bool natural_of_nothing = false;   // also where it has no elements: not if an operand was broadcast to channels last
+  bool natural_image = false;        // and what is an image with channels last that no operand was broadcast for has those of a new one
   std::optional<uint32_t> copied;    // new memory, a copy that keeps the strides of this input
   uint64_t new_if_one = 0;           // of these: axes that have the stride of a new axis where they have one element
   Slot offset = 0;                   // elements from the root's first element
@@ -93,6 +94,7 @@ class TensorTable {
   void stride_over_one(const TensorRecipe& recipe);
   bool stride_as_eager(const TensorRecipe& recipe);   // if it has axes of one element, or of none
   bool stride_naturally(const TensorRecipe& recipe);
+  bool stride_as_image(const TensorRecipe& recipe);
   int64_t offset(const TensorRecipe& recipe) const { return context_.table[recipe.offset]; }
 
  private:

@@ -137,8 +137,10 @@ void Choices::written(ValueId value) {
 }
 
 void Choices::renamed(ValueId value) {
-  for (Noted& noted : noted_)
-    if (is_argument(noted.choice) && (storage(noted.copy) == storage(value) || storage(noted.choice.source) == storage(value))) demand_kind(noted);
+  for (Noted& noted : noted_) {
+    const bool is_one = storage(noted.copy) == storage(value) || storage(noted.choice.source) == storage(value);
+    if (noted.choice.itself && is_one) noted.choice.atens ? hold_side(noted) : demand_kind(noted);
+  }
 }
 
 void Choices::asked_kind(ValueId value) {

@@ -106,9 +106,9 @@ bool lower_contiguous(OpCall& call) {
   const bool decides = call.tape.host_looks || call.tape.choices.decides_now();
   if (decides && !decide_copy(call, v, copies)) return call.done(v);
   call.may_share = !decides;
-  if (!copy_as(call, v, call.result_type(), format)) return false;
+  const bool copied = copy_as(call, v, call.result_type(), format);
   if (!decides) note_choice(call, {.source = v, .copies = copies, .strays = {}, .itself = true});
-  return true;
+  return copied;
 }
 
 bool lower_to(OpCall& call) {

@@ -129,7 +129,6 @@ void hold_expanded(OpCall& call, const TensorType& view) {
 
 // What see_strides is for, where two arguments share memory: the strides of both are guarded, whatever their sizes.
 void hold_inputs(OpCall& call, ValueId a, ValueId b) {
-  if (!call.tape.input_of(a) || !call.tape.input_of(b)) return;
   if (!hold_strides(call.tape, a, kBecause) || !hold_strides(call.tape, b, kBecause))
     call.tape.refuse(Reason::recorder_refused, call.plan.target + " of arguments in one memory whose axes of size 1 have strides of their caller's");
 }
@@ -183,8 +182,9 @@ bool may_overlap_with(OpCall& call, ValueId written, ValueId other) {
   const bool meet = a.storage == b.storage && (a.root != b.root || of_one), given = written == a.root && other == b.root;
   if (meet && !given && a.sizes.size() == b.sizes.size()) hold_same_strides(call, written, other);
   if (!may_overlap_partly(dims, a, b) || lies_before(dims, a, b) || lies_before(dims, b, a)) return false;
-  if (of_one && call.tape.input_of(a.root)) see_strides(call, written), see_strides(call, other);
-  if (a.root != b.root) hold_inputs(call, a.root, b.root);
+  const bool are_inputs = call.tape.input_of(a.root) && call.tape.input_of(b.root);
+  if (a.root != b.root && are_inputs) hold_inputs(call, a.root, b.root);
+  else if (a.root != b.root || (of_one && are_inputs)) see_strides(call, written), see_strides(call, other);   // also of a view that a library call made
   return true;
 }
 

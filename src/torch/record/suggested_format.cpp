@@ -85,7 +85,7 @@ class Suggestion {
   // Do the strides that the operand has when the program runs suggest another format?
   bool differs() const {
     const auto now = numbers(type_.strides);
-    return now && *now != real_.strides() && suggests_channels_last(real_.sizes(), *now) != wanted_;
+    return now && *now != real_.strides() && !is_made_anew(*now) && suggests_channels_last(real_.sizes(), *now) != wanted_;
   }
 
   // The value with strides that suggest the same; none if there are no such.
@@ -109,6 +109,22 @@ class Suggestion {
   }
 
  private:
+  // Memory of ours with channels last gets the strides of a new tensor, as ATen's does (host.h, TensorRecipe).
+  bool is_made_anew(const std::vector<int64_t>& now) const {
+    const Trace& trace = call_.tape.trace();
+    const InstrId made_by = trace[value_].definition;
+    if (!made_by || info(trace[made_by].op).kind != OpKind::pointwise || real_.dim() != 4 || !wanted_) return false;
+    const auto whole = [&](ValueId operand) { return trace.type(operand).sizes == type_.sizes; };
+    if (!std::ranges::all_of(trace[made_by].operands, whole)) return false;
+    int64_t next = 1;
+    for (const size_t axis : {1, 3, 2, 0}) {
+      const int64_t size = real_.size(static_cast<int64_t>(axis));
+      if (size != 1 && now[axis] != next) return false;
+      next *= size;
+    }
+    return true;
+  }
+
   std::optional<std::vector<int64_t>> numbers(const std::vector<Dim>& strides) const {
     std::vector<int64_t> found;
     for (const Dim stride : strides) {
