@@ -123,6 +123,42 @@ std::optional<uint32_t> TensorRecipes::input_of(ValueId value) const {
   return buffer.input;
 }
 
+namespace {
+
+// Their numbers are no tensors for ATen, whose iterator looks at the operands' sizes. (Of `2 ** x` it is one.)
+bool takes_numbers(const Instr& instr, size_t operand) {
+  switch (instr.op) {
+    case Op::pow: return operand == 1;
+    case Op::clamp_min: case Op::clamp_max: case Op::lerp: case Op::addcmul: case Op::addcdiv: case Op::leaky_relu: case Op::threshold:
+    case Op::hardtanh: case Op::elu: case Op::softplus: case Op::hardshrink: case Op::softshrink: case Op::smooth_l1: case Op::huber: return true;
+    default: return false;
+  }
+}
+
+bool has_only_whole(const Trace& trace, const Instr& made, const TensorType& type) {
+  for (size_t i = 0; i < made.operands.size(); ++i) {
+    const TensorType& operand = trace.type(made.operands[i]);
+    if (operand.sizes != type.sizes && !(operand.rank() == 0 && takes_numbers(made, i))) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+// Where nothing was broadcast, not even a number, or what it was broadcast for is such memory.
+bool TensorRecipes::is_natural(ValueId value) const {
+  const Trace& trace = plan_.trace;
+  const TensorType& type = trace.type(value);
+  for (;;) {
+    const InstrId made_by = trace[value].definition;
+    if (!made_by || info(trace[made_by].op).kind != OpKind::pointwise) return false;
+    if (has_only_whole(trace, trace[made_by], type)) return true;
+    const auto whole = std::ranges::find_if(trace[made_by].operands, [&](ValueId operand) { return trace.type(operand).sizes == type.sizes; });
+    if (whole == trace[made_by].operands.end()) return false;
+    value = *whole;
+  }
+}
+
 // Of new memory that is not laid out as a new tensor for all sizes.
 void TensorRecipes::note_rule(TensorRecipe& recipe, ValueId value) {
   const Trace& trace = plan_.trace;
@@ -133,10 +169,10 @@ void TensorRecipes::note_rule(TensorRecipe& recipe, ValueId value) {
     return;
   }
   const Instr& made = trace[trace[value].definition];
-  const auto is_whole = [&](ValueId operand) { return trace.type(operand).sizes == trace.type(value).sizes; };
-  recipe.natural = info(made.op).kind == OpKind::pointwise;
-  recipe.natural_image = recipe.natural && std::ranges::all_of(made.operands, is_whole);
-  recipe.natural_of_nothing = recipe.natural && (!channels_last || recipe.natural_image);
+  const bool is_pointwise = info(made.op).kind == OpKind::pointwise;
+  recipe.natural = is_natural(value);
+  recipe.natural_image = is_pointwise && has_only_whole(trace, made, trace.type(value));
+  recipe.natural_of_nothing = is_pointwise && (!channels_last || recipe.natural_image);
 }
 
 uint32_t TensorRecipes::add(ValueId value) {
@@ -197,7 +233,7 @@ c10::IntArrayRef TensorTable::values(const std::vector<Slot>& slots, c10::SmallV
 // An axis that was expanded to one element has the stride of a new axis: ATen takes tensors whose strides differ for other places in memory.
 c10::IntArrayRef TensorTable::strides(const TensorRecipe& recipe) {
   const auto made = values(recipe.strides, strides_);
-  if ((recipe.natural || recipe.copied) && stride_as_eager(recipe)) return strides_;
+  if ((recipe.natural || recipe.natural_of_nothing || recipe.copied) && stride_as_eager(recipe)) return strides_;
   const bool is_empty = std::any_of(recipe.sizes.begin(), recipe.sizes.end(), [&](Slot slot) { return context_.table[slot] == 0; });
   if (is_empty) stride_over_nothing(recipe);
   else if (recipe.new_if_one != 0) stride_over_one(recipe);
@@ -247,7 +283,7 @@ bool TensorTable::stride_naturally(const TensorRecipe& recipe) {
     next *= size;
   }
   if (!empty && !contiguous) return recipe.natural_image && stride_as_image(recipe);
-  if (empty && !recipe.natural_of_nothing) return false;
+  if (empty ? !recipe.natural_of_nothing : !recipe.natural) return false;
   next = 1;
   for (size_t d = strides_.size(); d-- > 0; next *= std::max<int64_t>(context_.table[recipe.sizes[d]], 1)) strides_[d] = next;
   return true;

@@ -57,6 +57,7 @@ class TensorRecipes {
   bool is_as_expanded(ValueId value, int32_t axis) const;
   ValueId copied_from(ValueId value) const;
   std::optional<uint32_t> input_of(ValueId value) const;
+  bool is_natural(ValueId value) const;
   void note_rule(TensorRecipe& recipe, ValueId value);
 
   const LaunchPlan& plan_;

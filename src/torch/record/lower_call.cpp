@@ -236,10 +236,12 @@ class CallRecorder {
   }
 
   // Contiguous it is in any order of the axes, if only one of them has more than one element.
+  // For an image that goes for an axis that has one element always, too: what format its operands suggest is held (suggested_format.h).
   bool tells_layout(size_t i) const {
     const at::Tensor& real = call_.reals[i];
+    const bool image = call_.plan.sizes->layout == ResultLayout::image && (real.dim() == 4 || real.dim() == 5);
     for (int64_t axis = 0; axis < real.dim(); ++axis)
-      if (real.size(axis) <= 1 && !is_always_one(rules_[i][static_cast<size_t>(axis)])) return false;
+      if (real.size(axis) <= 1 && !(image && is_always_one(rules_[i][static_cast<size_t>(axis)]))) return false;
     return true;
   }
 

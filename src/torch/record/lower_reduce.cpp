@@ -307,7 +307,7 @@ std::optional<ValueId> inference_batch_norm(OpCall& call, ValueId x) {
 
 bool lower_batch_norm(OpCall& call) {
   if (call.flag("training")) return call.decline(Reason::call_attribute);
-  if (call.rank(call.value("input")) > 3 && strides_are_read(call, call.value("input"))) return call.decline(Reason::call_layout);
+  if (!suggests_one_format(call, call.value("input"))) return call.decline(Reason::call_layout);
   const auto v = inference_batch_norm(call, call.value("input"));
   return v ? call.done(*v) : call.decline(Reason::call_attribute);
 }

@@ -34,7 +34,7 @@ class Claims {
     if (kind == OpKind::call) return true;   // by a rule, or read off the result
     if (kind == OpKind::view) return is_claimed_view(instr);
     if (is_dense_of_dense(instr, value)) return true;
-    return kind == OpKind::pointwise && all_lie_as_first(instr) && hold_at_ones(instr.operands[0]);
+    return kind == OpKind::pointwise && all_lie_as_first(instr, trace_.type(value)) && hold_at_ones(instr.operands[0]);
   }
 
  private:
@@ -51,10 +51,10 @@ class Claims {
     return dense(value) && std::all_of(instr.operands.begin(), instr.operands.end(), dense);
   }
 
-  // The first operand's order is the result's; what is broadcast beside it has no say.
-  bool all_lie_as_first(const Instr& instr) const {
+  // The first operand is dense, and its order is the result's; what is broadcast beside it has no say.
+  bool all_lie_as_first(const Instr& instr, const TensorType& result) const {
     const TensorType& first = trace_.type(instr.operands[0]);
-    return std::all_of(instr.operands.begin(), instr.operands.end(), [&](ValueId v) {
+    return same(first.strides, result.strides) && std::all_of(instr.operands.begin(), instr.operands.end(), [&](ValueId v) {
       const TensorType& type = trace_.type(v);
       return !same(type.sizes, first.sizes) ? is_broadcast(type, first) : same(type.strides, first.strides);
     });
@@ -166,7 +166,15 @@ bool looks_at_format(const OpCall& call) {
   return call.plan.sizes ? call.plan.sizes->layout == ResultLayout::image : !call.reals.empty() && is_image(call.reals[0]);
 }
 
+// It suggests one format at all sizes. Axes in another order suggest channels last where some of them have one element.
+bool is_plain(OpCall& call, ValueId value) {
+  const TensorType& type = call.type(value);
+  return call.build.is_contiguous(type) || is_channels_last(call.table(), type.sizes, type.strides);
+}
+
 }  // namespace
+
+bool suggests_one_format(OpCall& call, ValueId value) { return call.rank(value) < 4 ? call.build.is_contiguous(call.type(value)) : is_plain(call, value); }
 
 void keep_suggested_formats(OpCall& call) {
   if (!looks_at_format(call)) return;
@@ -177,7 +185,7 @@ void keep_suggested_formats(OpCall& call) {
     if (!is_image(real)) continue;
     Suggestion suggestion(call, value, real);
     const bool differs = suggestion.differs();
-    if (!differs && claims.hold_at_ones(value)) continue;
+    if (!differs && is_plain(call, value) && claims.hold_at_ones(value)) continue;
     suggestion.hold_ones();
     if (const ValueId kept = differs ? suggestion.kept() : ValueId()) std::replace(call.values.begin(), call.values.end(), value, kept);
   }

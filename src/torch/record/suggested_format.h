@@ -10,7 +10,10 @@ namespace escapement {
 // a view of it with other strides along axes of size 1; which axes have that size is a guard then.
 void keep_suggested_formats(OpCall& call);
 
-// Some of them are read off a library call's result, which at another call may lie in another order.
+// The same at all sizes, so that what an operator makes of the value lies in one order at all of them.
+bool suggests_one_format(OpCall& call, ValueId value);
+
+// Some strides of the value are read off a library call's result, which at another call may lie in another order.
 bool strides_are_read(const OpCall& call, ValueId value);
 
 }  // namespace escapement

@@ -80,6 +80,26 @@ def test_results_lie_as_eagers(maker, reader):
             check(f, compiled, shape)
 
 
+PERMUTED = {str(order): lambda x, order=order: x.permute(*order) for order in itertools.permutations(range(4))}
+PERMUTED |= {f"{name} times 2": lambda x, permuted=permuted: permuted(x) * 2 for name, permuted in [*PERMUTED.items()]}
+PERMUTED |= {"stepped": lambda x: x[:, :, ::2, ::2], "stepped times 2": lambda x: x[:, :, ::2, ::2] * 2, "half": lambda x: x.chunk(2, 1)[0],
+             "rows of channels last": lambda x: x.to(memory_format=torch.channels_last)[:, :, ::2]}
+
+
+@pytest.mark.parametrize("maker", PERMUTED)
+def test_images_in_any_order_of_axes(maker):
+    draw = random.Random(maker)
+    for reader in draw.sample(sorted(READERS.keys() - {"grid_sample", "conv2d", "conv_transpose2d"}), 4) + ["of four"]:
+        read = READERS.get(reader, lambda x: F.conv2d(x, torch.ones(4, x.shape[1], 3, 3), padding=1))
+
+        def f(x):
+            return read(PERMUTED[maker](x))
+
+        compiled = escapement.jit(f)
+        for shape in [[draw.choice(sizes) for sizes in ((1, 1, 2, 3), (1, 4, 4), (1, 3, 4), (1, 5, 4))] for _ in range(7)]:
+            check(f, compiled, shape)
+
+
 @pytest.mark.parametrize("way", ["jit", "compile"])
 @pytest.mark.parametrize("maker", ["rows", "with residual", "residual first"])
 @pytest.mark.parametrize("batch", [1, 2])
