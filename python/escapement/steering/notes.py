@@ -14,6 +14,7 @@ import torch
 from torch._dynamo import output_graph
 
 from ..ledger import Escape, Pinned, Place, size_name
+from .float_sizes import in_sizes
 
 # A guard asked from these files comes from the user's own code; all others are questions of operators.
 HOST_READS = ("_dynamo/variables/", "_dynamo/symbolic_convert.py")
@@ -66,13 +67,13 @@ def kind_of(guard):
 
 
 def sources_of(expr, env):
-    return tuple(sorted({spelling(source) for symbol in expr.free_symbols for source in env.var_to_sources.get(symbol, ())}))
+    return tuple(sorted({spelling(source) for symbol in in_sizes(expr, env).free_symbols for source in env.var_to_sources.get(symbol, ())}))
 
 
 def values_seen(expr, env):
     """The sizes in the expression as they were: (("L['x'].size(0)", 6),)."""
     known = getattr(env, "backed_var_to_val", None) or getattr(env, "var_to_val", {})
-    seen = ((size_name(spelling(env.var_to_sources[symbol][0])), known[symbol]) for symbol in expr.free_symbols
+    seen = ((size_name(spelling(env.var_to_sources[symbol][0])), known[symbol]) for symbol in in_sizes(expr, env).free_symbols
             if symbol in known and env.var_to_sources.get(symbol))
     return tuple(sorted((name, int(value) if value.is_Integer else float(value)) for name, value in seen))
 

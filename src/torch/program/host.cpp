@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <numeric>
 
 #include "support/error.h"
 #include "torch/program/pool.h"
@@ -145,18 +146,25 @@ bool has_only_whole(const Trace& trace, const Instr& made, const TensorType& typ
 
 }  // namespace
 
-// Where nothing was broadcast, not even a number, or what it was broadcast for is such memory.
-bool TensorRecipes::is_natural(ValueId value) const {
+// What was made of an input, or of one whose axes were permuted, and of numbers: ATen's iterator sorts its axes by the strides that the input has.
+std::optional<TensorRecipe::Sorted> TensorRecipes::sorted_as(ValueId value) const {
   const Trace& trace = plan_.trace;
   const TensorType& type = trace.type(value);
-  for (;;) {
-    const InstrId made_by = trace[value].definition;
-    if (!made_by || info(trace[made_by].op).kind != OpKind::pointwise) return false;
-    if (has_only_whole(trace, trace[made_by], type)) return true;
-    const auto whole = std::ranges::find_if(trace[made_by].operands, [&](ValueId operand) { return trace.type(operand).sizes == type.sizes; });
-    if (whole == trace[made_by].operands.end()) return false;
+  for (InstrId made_by = trace[value].definition; made_by && info(trace[made_by].op).kind == OpKind::pointwise; made_by = trace[value].definition) {
+    const Instr& made = trace[made_by];
+    const auto whole = std::ranges::find_if(made.operands, [&](ValueId operand) { return trace.type(operand).sizes == type.sizes; });
+    if (has_only_whole(trace, made, type) || whole == made.operands.end()) return {};
     value = *whole;
   }
+  std::vector<uint8_t> axes(type.sizes.size());
+  std::iota(axes.begin(), axes.end(), 0);
+  if (const InstrId made_by = trace[value].definition; made_by && trace[made_by].op == Op::permute) {
+    const std::vector<int32_t>& permuted = trace[made_by].attrs.axes;
+    std::ranges::transform(permuted, axes.begin(), [](int32_t axis) { return static_cast<uint8_t>(axis); });
+    value = trace[made_by].operands[0];
+  }
+  const auto input = input_of(value);
+  return input ? std::optional(TensorRecipe::Sorted{*input, std::move(axes)}) : std::nullopt;
 }
 
 // Of new memory that is not laid out as a new tensor for all sizes.
@@ -170,7 +178,8 @@ void TensorRecipes::note_rule(TensorRecipe& recipe, ValueId value) {
   }
   const Instr& made = trace[trace[value].definition];
   const bool is_pointwise = info(made.op).kind == OpKind::pointwise;
-  recipe.natural = is_natural(value);
+  recipe.sorted = sorted_as(value);
+  recipe.natural = is_pointwise && !recipe.sorted;
   recipe.natural_image = is_pointwise && has_only_whole(trace, made, trace.type(value));
   recipe.natural_of_nothing = is_pointwise && (!channels_last || recipe.natural_image);
 }
@@ -233,7 +242,7 @@ c10::IntArrayRef TensorTable::values(const std::vector<Slot>& slots, c10::SmallV
 // An axis that was expanded to one element has the stride of a new axis: ATen takes tensors whose strides differ for other places in memory.
 c10::IntArrayRef TensorTable::strides(const TensorRecipe& recipe) {
   const auto made = values(recipe.strides, strides_);
-  if ((recipe.natural || recipe.natural_of_nothing || recipe.copied) && stride_as_eager(recipe)) return strides_;
+  if ((recipe.natural || recipe.natural_of_nothing || recipe.sorted || recipe.copied) && stride_as_eager(recipe)) return strides_;
   const bool is_empty = std::any_of(recipe.sizes.begin(), recipe.sizes.end(), [&](Slot slot) { return context_.table[slot] == 0; });
   if (is_empty) stride_over_nothing(recipe);
   else if (recipe.new_if_one != 0) stride_over_one(recipe);
@@ -241,6 +250,7 @@ c10::IntArrayRef TensorTable::strides(const TensorRecipe& recipe) {
 }
 
 bool TensorTable::stride_as_eager(const TensorRecipe& recipe) {
+  if (recipe.sorted && stride_sorted(recipe)) return true;
   if (!recipe.copied) return stride_naturally(recipe);
   const at::Tensor& from = input(*recipe.copied);
   const auto of_one = [](int64_t size) { return size < 2; };
@@ -264,6 +274,37 @@ bool is_image_with_channels_last(c10::IntArrayRef sizes, c10::IntArrayRef stride
 }
 
 }  // namespace
+
+// As TensorIterator::reorder_dimensions sorts axes. Of axes of more than one element that is the order which the recipe has.
+bool TensorTable::stride_sorted(const TensorRecipe& recipe) {
+  const c10::IntArrayRef shape = sizes(recipe);
+  const at::Tensor& from = input(recipe.sorted->input);
+  if (from.numel() == 0 || std::ranges::count(shape, 1) == 0) return false;
+  const auto stride = [&](int32_t axis) { return from.stride(recipe.sorted->axes[static_cast<size_t>(axis)]); };
+  std::vector<int32_t> inner_first(shape.size());
+  std::iota(inner_first.rbegin(), inner_first.rend(), 0);
+  const auto turns = [&](int32_t inner, int32_t outer) {
+    if (stride(inner) == 0 || stride(outer) == 0) return 0;
+    if (stride(inner) != stride(outer)) return stride(inner) < stride(outer) ? -1 : 1;
+    return shape[static_cast<size_t>(inner)] > shape[static_cast<size_t>(outer)] ? 1 : 0;
+  };
+  for (size_t i = 1; i < inner_first.size(); ++i) {
+    size_t moving = i;
+    for (size_t j = i; j-- > 0;) {
+      const int turn = turns(inner_first[j], inner_first[moving]);
+      if (turn < 0) break;
+      if (turn > 0) std::swap(inner_first[j], inner_first[moving]), moving = j;
+    }
+  }
+  int64_t next = 1;
+  for (const int32_t axis : inner_first) {
+    if (shape[static_cast<size_t>(axis)] > 1 && strides_[static_cast<size_t>(axis)] != next) return false;
+    next *= shape[static_cast<size_t>(axis)];
+  }
+  next = 1;
+  for (const int32_t axis : inner_first) strides_[static_cast<size_t>(axis)] = next, next *= shape[static_cast<size_t>(axis)];
+  return true;
+}
 
 bool TensorTable::stride_as_image(const TensorRecipe& recipe) {
   const c10::IntArrayRef shape = sizes(recipe);
