@@ -16,8 +16,11 @@ WIDE = 32   # of an argument
 
 
 def moved(value, most, generator, terms=0.0):
-    off = (torch.rand(value.shape, generator=generator, dtype=torch.double) * 2 - 1) * (most * torch.finfo(value.dtype).eps)
+    rounding = most * torch.finfo(value.dtype).eps
+    off = (torch.rand(value.shape, generator=generator, dtype=torch.double) * 2 - 1) * rounding
     value.add_((value.double() if value.is_floating_point() else value) * off + terms * off)
+    if terms:   # the terms may just as well have cancelled
+        value.masked_fill_((value.abs() <= rounding * terms) & (off < 0), 0)
 
 
 def is_movable(value):

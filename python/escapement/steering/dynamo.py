@@ -47,7 +47,7 @@ from ..ledger import LEDGER, Compile, Plan
 from ..limits import COMPILES, FAILURES, REFUSALS
 from ..misses import miss
 from ..option_values import resolve
-from . import attributes, composites, data_questions, diagonals, float_sizes, index_numbers, layout_reads, oblivious, offsets, raising, steer_dims, texts, traced_numbers
+from . import attributes, composites, data_questions, diagonals, float_sizes, generators, index_numbers, layout_reads, oblivious, offsets, raising, steer_dims, texts, traced_numbers
 from .keys import frame_key
 from .notes import break_log, constant_size, first_line, in_words, input_dims, is_user_tensor, new_breaks, pins, place_of, read_of, relations
 from .notes import input_names  # noqa: F401  (part of what this file offers)
@@ -64,6 +64,8 @@ WRAPPER_LINKS = ("_torchdynamo_orig_backend", "compiler_fn", "func")
 # Dynamo's words where an assert of the program fails, and where the program raises something.
 FAILED_ASSERTION, RAISED = "Assertion failed on symbolic shapes", "Observed exception"
 RUN_ONLY, DEFAULT = (getattr(getattr(convert_frame, "FrameAction", None), name, None) for name in ("RUN_ONLY", "DEFAULT"))
+
+UNEQUAL = "must match the size of", "at non-singleton dimension", "must match the existing size", "Attempting to broadcast a dimension"
 
 active = threading.local()   # .session: the compile of ours that this thread is in
 state = {"backend": None, "route": None}
@@ -82,6 +84,7 @@ class Session:
         self.degenerate = False  # a dim that is 0 or 1 now is a symbol
         self.broke = len(break_log())
         self.answers = oblivious.Answers(whole)
+        self.failure = None      # of the last attempt
         self.declared = None     # steer_dims.Declared: what escapement.compile(dims=...) says about this frame
         self.start()
 
@@ -105,7 +108,7 @@ def install(backend, route=None):
         builder.process_automatic_dynamic = process_automatic_dynamic
         SymNodeVariable.evaluate_expr = functools.wraps(torch_evaluate_expr)(evaluate_expr)
         convert_frame._compile = compile_whole
-        for watched in (diagonals, float_sizes, index_numbers, layout_reads, raising, texts, traced_numbers):
+        for watched in (diagonals, float_sizes, generators, index_numbers, layout_reads, raising, texts, traced_numbers):
             watched.install(lambda: getattr(active, "session", None))
         symbolic_shapes.uninteresting_files().update((__file__, data_questions.__file__, offsets.__file__))   # these do not ask, they only pass on
     level = logging.INFO if chosen == "recipe" else logging.WARNING
@@ -245,7 +248,7 @@ def attempt(session, run, must_compile):
             if not may_retry(error):
                 raise
             forget_failed_trace(error)
-            failure = error
+            failure = session.failure = error
             session.asked_values |= asks_for_values(error)
     LEDGER.note_skip(session.code, first_line(failure) + place_of(getattr(failure, "real_stack", None)))
     if must_compile:
@@ -270,6 +273,11 @@ def asks_for_values(error):
     return isinstance(getattr(error, "inner_exception", error), symbolic_shapes.GuardOnDataDependentSymNode)
 
 
+def is_broadcast(failure):
+    """Of sizes that differ: one of them may be 1 now, without being known to."""
+    return failure is not None and any(words in str(failure) for words in UNEQUAL)
+
+
 def is_operators(failure):
     """A higher-order operator whose parts cannot be traced: Dynamo would raise that to the user, eager may well run it."""
     return isinstance(failure, dynamo_exc.UncapturedHigherOrderOpError)
@@ -288,6 +296,9 @@ def rule_sets(session):
         yield True, plan.host, plan.operators, True
     if session.asked_values and not session.whole:   # where no break is wanted, there is none
         yield True, plan.host, plan.operators, False
+    if is_broadcast(session.failure):
+        session.answers.ones = True
+        yield True, plan.host, plan.operators, True
     yield False, plan.host, plan.operators, True
     if plan.host or plan.operators:
         yield True, (), (), True

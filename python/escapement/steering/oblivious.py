@@ -6,7 +6,8 @@ asks in the same form, and its answer is the rank of a tensor, which the host ma
 question comes here, and the table says what follows from the default:
 
   ENFORCED   nothing: what the default assumes is checked by a guard right afterwards, or the rule that follows holds for every size
-  BROADCAST  as ENFORCED: a size not known to be 1 is asked to be equal to the other one
+  BROADCAST  as ENFORCED: a size not known to be 1 is asked to be equal to the other one. Where one that is 1 now is not, the frame is traced again
+             with what is 1 as a guard (`Answers.ones`)
   RANK       a guard; of a size that only the data tell a graph break, and the operator runs as eager's
   LAYOUT     strides and contiguity. Operators may rely on it, for layouts are run-time facts of a compiled graph. Where the program looks
              at a layout itself, the frame is traced again with these questions as guards (`Answers.layout`)
@@ -119,6 +120,7 @@ class Answers:
 
     def __init__(self, whole):
         self.layout = False      # whether the program looks at layouts
+        self.ones = False        # whether it broadcasts a size that is computed, and 1 now
         self.offsets = False     # whether it looks at where tensors start in their storage
         self.whole = whole       # no graph break is wanted
         self.oblivious = True
@@ -134,11 +136,17 @@ class Answers:
             return not is_about_sign(node.expr)
         if kind is REFUSAL:
             return not isinstance(node.expr, sympy.StrictLessThan)
+        if kind is BROADCAST and self.ones and is_one_now(node):
+            return False
         return kind in (ENFORCED, BROADCAST) or (kind is LAYOUT and not self.layout)
 
 
 def is_about_sign(expr):
     return expr.is_Relational and (expr.rhs.is_zero or expr.lhs.is_zero) and len(expr.free_symbols) == 1
+
+
+def is_one_now(node):
+    return isinstance(node.expr, (sympy.Eq, sympy.Ne)) and 1 in node.expr.args and bool(node.hint) == isinstance(node.expr, sympy.Eq)
 
 
 def kind_of(file, function):
