@@ -8,6 +8,7 @@ that torch would assume are looked for, the least that decide, and guarded. A qu
 import contextlib
 
 import sympy
+from torch._library.fake_impl import FakeImplCtx
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
@@ -31,11 +32,18 @@ def answered():
                     return answer
             raise
 
-    ShapeEnv.evaluate_expr = evaluate
+    made = FakeImplCtx.create_unbacked_symint
+    ShapeEnv.evaluate_expr, FakeImplCtx.create_unbacked_symint = evaluate, size_of_data
     try:
         yield
     finally:
-        ShapeEnv.evaluate_expr = asked
+        ShapeEnv.evaluate_expr, FakeImplCtx.create_unbacked_symint = asked, made
+
+
+def size_of_data(context, *, min=2, max=None):
+    """What operators of other libraries call (`nms` of torchvision): torch has them say "at least 2" if they say nothing, which is not so, and
+    an assertion in the graph that fails."""
+    return context.new_dynamic_size(min=0 if min == 2 else min, max=max)
 
 
 def expected(asked, is_left, leave):

@@ -71,6 +71,16 @@ bool refuses_sizes(const StreamNode& write, const torch::jit::Stack& arguments, 
   return false;
 }
 
+// Whether it was the memory of what it writes: of which several elements lie in one place, or that it reads elsewhere. ATen looks at that before it writes.
+bool refuses_memory(const StreamNode& write, const std::string& said) {
+  const std::vector<c10::Argument>& arguments = write.op.schema().arguments();
+  const auto is_written_list = [](const c10::Argument& argument) {
+    return argument.alias_info() != nullptr && argument.alias_info()->isWrite() && argument.type()->kind() == c10::TypeKind::ListType;
+  };
+  if (std::any_of(arguments.begin(), arguments.end(), is_written_list)) return false;   // another one of the list may have been written
+  return said.starts_with("unsupported operation: ") && said.find("written-to tensor") != std::string::npos;
+}
+
 // What is pending before the write that a segment ends with: computed, since one of them has raised `said` and the program may catch that.
 std::vector<at::Tensor> before_the_write(const Segment& segment, const std::string& said) {
   std::vector<at::Tensor> real;
@@ -79,7 +89,10 @@ std::vector<at::Tensor> before_the_write(const Segment& segment, const std::stri
   try {
     for (const StreamNode* node : segment.nodes()) {
       torch::jit::Stack stack = segment.arguments_of(*node, real);
-      if (node == &write) return reads_written(read, write, stack) && !refuses_sizes(write, stack, said) ? std::vector<at::Tensor>() : real;
+      if (node == &write) {
+        const bool has_written = !refuses_sizes(write, stack, said) && !refuses_memory(write, said);
+        return has_written && reads_written(read, write, stack) ? std::vector<at::Tensor>() : real;
+      }
       const bool is_view = !node->produced.empty() && node->produced[0].view_of >= 0;   // which reads nothing
       if (!is_view) read.insert(read.end(), stack.begin(), stack.end());
       run_unseen(node->op, stack);

@@ -79,7 +79,12 @@ void Deferred::lose() {
 
 // --- sizes
 
+void Deferred::raise_if_lost() const {
+  if (lost_) throw UserError("this tensor was never computed: the operators that it comes from failed");
+}
+
 void Deferred::resolve() const {
+  if (matches_policy(SizesStridesPolicy::CustomSizes)) raise_if_lost();   // else they were known before
   if (!call_ || !matches_policy(SizesStridesPolicy::CustomSizes)) return;
   KnownLayout layout;
   bool exact = false;
@@ -118,7 +123,7 @@ bool Deferred::is_strides_like_custom(at::MemoryFormat format) const { return re
 
 void Deferred::end_segment() const {
   if (call_) call_->end_segment();
-  if (lost_) throw UserError("this tensor was never computed: the operators that it comes from failed");
+  raise_if_lost();
 }
 
 // Asked before each access to the memory, by operators and by the program.

@@ -36,6 +36,7 @@ class Deferred final : public c10::TensorImpl {
   // Becomes an ordinary tensor, in this layout.
   void settle(const at::Tensor& real, c10::IntArrayRef strides, int64_t offset);
   void lose();                                        // what should have computed it failed
+  void raise_if_lost() const;
   ReplayCall* call() const { return call_; }
   const Produced& type() const { return *type_; }
 

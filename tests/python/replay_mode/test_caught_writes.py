@@ -23,6 +23,30 @@ WRITES = {
 }
 
 
+REFUSED = {   # by the memory that they write: where it has elements
+    "copy": lambda a: a.expand(2, *a.shape).copy_(a.sum()), "add": lambda a: a.expand(2, *a.shape).add_(a.sum()),
+    "fill": lambda a: a.expand(2, *a.shape).fill_(float(a.numel())), "shifted": lambda a: a[1:].add_(a[:-1]), "out": lambda a: torch.add(a, 1, out=a.expand(2, *a.shape)),
+}
+
+
+@pytest.mark.parametrize("mode", ["replay", "call"])
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_stands_in_front_of_a_write_that_memory_refuses(name, mode):
+    def program(a):
+        view, read = a.expand(2, *a.shape), a.sum()
+        try:
+            REFUSED[name](a)
+            raised = False
+        except RuntimeError:
+            raised = True
+        return view, read, raised
+
+    jitted = escapement.jit(program, mode=mode)
+    for length in (0, 2, 0, 3, 1, 4, 0, 7):
+        ours, eager = jitted(torch.arange(float(length))), program(torch.arange(float(length)))
+        assert ours[2] == eager[2] and ours[0].shape == eager[0].shape and torch.equal(ours[0], eager[0]) and torch.equal(ours[1], eager[1]), length
+
+
 @pytest.mark.parametrize("mode", ["replay", "call"])
 @pytest.mark.parametrize("name", WRITES)
 def test_what_was_read_before_is_there(name, mode):

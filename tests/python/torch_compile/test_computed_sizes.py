@@ -108,3 +108,26 @@ def test_a_quotient_that_is_1_is_broadcast_by_a_guard(name):
         torch.testing.assert_close(compiled(q, m), BROADCAST[name](q, m))
     counted = escapement.stats()["dynamo"]
     assert counted["compiles"] == 1 and not counted["graph_breaks"], counted
+
+
+@torch.library.custom_op("escapement_tests::kept", mutates_args=())
+def kept(x: torch.Tensor) -> torch.Tensor:
+    return (x > 0).nonzero().flatten()
+
+
+@kept.register_fake
+def _(x):
+    return x.new_empty(torch._custom_ops.get_ctx().create_unbacked_symint(), dtype=torch.int64)   # as other libraries call it
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_sizes_of_other_libraries_operators_may_be_0_and_1():
+    """Torch takes them for 2 or more, where the library says nothing."""
+    torch._dynamo.reset()
+    escapement.reset()
+    compiled = torch.compile(lambda x: x[kept(x)] * 2, backend="escapement")
+    for positive in (3, 0, 1, 5, 2):
+        x = torch.cat([torch.ones(positive), -torch.ones(4)])
+        torch.testing.assert_close(compiled(x), x[kept(x)] * 2)
+    counted = escapement.stats()["dynamo"]
+    assert counted["compiles"] == 1 and not counted["graph_breaks"], counted
