@@ -1,5 +1,6 @@
 // Creation, indexing, combining, contractions.
 #include "torch/record/lower_families.h"
+#include "torch/record/suggested_format.h"
 
 namespace escapement {
 
@@ -200,6 +201,7 @@ bool lower_cat(OpCall& call) {
   }
   const auto axis = axis_in(call.integer("dim"), call.reals[0].dim());
   if (!axis || parts.empty() || !call.reals[0].is_contiguous()) return call.decline(Reason::call_layout);
+  for (const ValueId part : parts) hold_format(call, part);
   return combined(call, parts, *axis);
 }
 

@@ -4,6 +4,7 @@
 #include <c10/core/MemoryFormat.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "torch/record/copies.h"
@@ -15,6 +16,15 @@ namespace escapement {
 namespace {
 
 constexpr const char* kBecause = "axes of one element decide the memory format";
+
+void hold_ones(OpCall& call, const TensorType& type) {
+  const Dim one = call.table().constant(1);
+  for (const Dim size : type.sizes) {
+    const auto now = call.table().hint(size);
+    if (now == std::optional<int64_t>(1)) call.tape.guard_relation(Guard::Kind::equal, size, one, true, kBecause);
+    else if (now && *now > 1) call.tape.guard_relation(Guard::Kind::less, one, size, true, kBecause);
+  }
+}
 
 bool suggests_channels_last(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
   return sizes.size() == 4 ? c10::is_channels_last_strides_2d(sizes, strides) : c10::is_channels_last_strides_3d(sizes, strides);
@@ -30,34 +40,57 @@ class Claims {
     const InstrId made_by = trace_[value].definition;
     if (!made_by) return true;
     const Instr& instr = trace_[made_by];
-    const OpKind kind = info(instr.op).kind;
-    if (kind == OpKind::call) return true;   // by a rule, or read off the result
-    if (kind == OpKind::view) return is_claimed_view(instr);
-    if (is_dense_of_dense(instr, value)) return true;
-    return kind == OpKind::pointwise && all_lie_as_first(instr, trace_.type(value)) && hold_at_ones(instr.operands[0]);
+    switch (info(instr.op).kind) {
+      case OpKind::call: case OpKind::create: return true;   // by a rule, or read off the result
+      case OpKind::view: return is_claimed_view(instr);
+      case OpKind::pointwise: return is_dense_of_ordered(instr, value) || is_asked_for(instr, value) || lies_as_whole(instr, value);
+      case OpKind::composite: case OpKind::contract: return is_dense(value) || lies_as_whole(instr, value);   // they make new tensors, or keep an order
+      case OpKind::combine: return std::all_of(instr.operands.begin(), instr.operands.end(), [&](ValueId v) { return is_plain(v) && hold_at_ones(v); });
+      default: return is_dense_of_ordered(instr, value);
+    }
+  }
+
+  // One format at all sizes. Axes in another order suggest channels last where some of them have one element.
+  bool is_plain(ValueId value) const {
+    const TensorType& type = trace_.type(value);
+    return is_dense(value) || is_channels_last(dims_, type.sizes, type.strides) || is_in_natural_order(type);
   }
 
  private:
+  bool is_dense(ValueId value) const { return build_.is_contiguous(trace_.type(value)); }
+
+  bool is_in_natural_order(const TensorType& type) const {
+    for (size_t axis = 1; axis < type.strides.size(); ++axis) {
+      const Dim outer = type.strides[axis - 1], inner = type.strides[axis];
+      if (dims_.less_equal(inner, outer) != Truth::yes && dims_.divisible(outer, inner) != Truth::yes) return false;
+    }
+    return true;
+  }
+
   bool is_claimed_view(const Instr& instr) const {
     const ValueId source = instr.operands[0];
     if (instr.op == Op::as_strided) return false;
-    if (instr.op == Op::reshape) return build_.is_contiguous(trace_.type(source)) && hold_at_ones(source);
-    return hold_at_ones(source);
+    return (instr.op != Op::reshape || is_dense(source)) && hold_at_ones(source);
   }
 
-  // New memory is contiguous by all rules where all operands are.
-  bool is_dense_of_dense(const Instr& instr, ValueId value) const {
-    const auto dense = [&](ValueId v) { return !v || build_.is_contiguous(trace_.type(v)); };
-    return dense(value) && std::all_of(instr.operands.begin(), instr.operands.end(), dense);
+  // New memory is contiguous by all rules where no operand has its axes in another order.
+  bool is_dense_of_ordered(const Instr& instr, ValueId value) const {
+    return is_dense(value) && std::all_of(instr.operands.begin(), instr.operands.end(), [&](ValueId v) { return !v || is_in_natural_order(trace_.type(v)); });
   }
 
-  // The first operand is dense, and its order is the result's; what is broadcast beside it has no say.
-  bool all_lie_as_first(const Instr& instr, const TensorType& result) const {
-    const TensorType& first = trace_.type(instr.operands[0]);
-    return same(first.strides, result.strides) && std::all_of(instr.operands.begin(), instr.operands.end(), [&](ValueId v) {
-      const TensorType& type = trace_.type(v);
-      return !same(type.sizes, first.sizes) ? is_broadcast(type, first) : same(type.strides, first.strides);
-    });
+  // A copy in a format, which its lowering decides by the strides of axes of size 1, too.
+  bool is_asked_for(const Instr& instr, ValueId value) const {
+    return (instr.op == Op::copy || instr.op == Op::cast) && is_plain(value) && !same(trace_.type(value).strides, trace_.type(instr.operands[0]).strides);
+  }
+
+  // An operand of all elements is dense, and its order is the result's; what is broadcast beside it has no say.
+  bool lies_as_whole(const Instr& instr, ValueId value) const {
+    const TensorType& result = trace_.type(value);
+    const auto is_whole = [&](ValueId v) { return v && same(trace_.type(v).sizes, result.sizes); };
+    const auto whole = std::find_if(instr.operands.begin(), instr.operands.end(), is_whole);
+    const auto fits = [&](ValueId v) { return !v || (is_whole(v) ? same(trace_.type(v).strides, result.strides) : is_broadcast(trace_.type(v), result)); };
+    const bool all = info(instr.op).kind == OpKind::composite || std::all_of(instr.operands.begin(), instr.operands.end(), fits);
+    return whole != instr.operands.end() && fits(*whole) && all && hold_at_ones(*whole);
   }
 
   bool is_broadcast(const TensorType& type, const TensorType& to) const {
@@ -100,26 +133,25 @@ class Suggestion {
     return call_.build.view(Op::as_strided, value_, std::move(attrs));
   }
 
-  void hold_ones() {
-    const Dim one = dims_.constant(1);
-    for (size_t axis = 0; axis < type_.sizes.size(); ++axis) {
-      if (real_.size(static_cast<int64_t>(axis)) == 1) call_.tape.guard_relation(Guard::Kind::equal, type_.sizes[axis], one, true, kBecause);
-      else call_.tape.guard_relation(Guard::Kind::less, one, type_.sizes[axis], true, kBecause);
-    }
-  }
-
  private:
-  // Memory of ours with channels last gets the strides of a new tensor, as ATen's does (host.h, TensorRecipe).
+  // Memory of ours that is contiguous at these sizes, or has channels last, gets the strides of a new tensor, as ATen's does (host.h, TensorRecipe).
   bool is_made_anew(const std::vector<int64_t>& now) const {
     const Trace& trace = call_.tape.trace();
     const InstrId made_by = trace[value_].definition;
-    if (!made_by || info(trace[made_by].op).kind != OpKind::pointwise || real_.dim() != 4 || !wanted_) return false;
+    if (made_by && trace[made_by].op == Op::call) return true;   // it is what ATen made
+    if (!made_by || info(trace[made_by].op).kind != OpKind::pointwise) return false;
     const auto whole = [&](ValueId operand) { return trace.type(operand).sizes == type_.sizes; };
     if (!std::ranges::all_of(trace[made_by].operands, whole)) return false;
+    std::vector<size_t> inner_first(now.size());
+    std::iota(inner_first.rbegin(), inner_first.rend(), 0);
+    return is_dense(now, inner_first) || (real_.dim() == 4 && wanted_ && is_dense(now, {1, 3, 2, 0}));
+  }
+
+  bool is_dense(const std::vector<int64_t>& strides, const std::vector<size_t>& inner_first) const {
     int64_t next = 1;
-    for (const size_t axis : {1, 3, 2, 0}) {
+    for (const size_t axis : inner_first) {
       const int64_t size = real_.size(static_cast<int64_t>(axis));
-      if (size != 1 && now[axis] != next) return false;
+      if (size != 1 && strides[axis] != next) return false;
       next *= size;
     }
     return true;
@@ -166,15 +198,16 @@ bool looks_at_format(const OpCall& call) {
   return call.plan.sizes ? call.plan.sizes->layout == ResultLayout::image : !call.reals.empty() && is_image(call.reals[0]);
 }
 
-// It suggests one format at all sizes. Axes in another order suggest channels last where some of them have one element.
-bool is_plain(OpCall& call, ValueId value) {
-  const TensorType& type = call.type(value);
-  return call.build.is_contiguous(type) || is_channels_last(call.table(), type.sizes, type.strides);
-}
-
 }  // namespace
 
-bool suggests_one_format(OpCall& call, ValueId value) { return call.rank(value) < 4 ? call.build.is_contiguous(call.type(value)) : is_plain(call, value); }
+void hold_format(OpCall& call, ValueId value) {
+  const TensorType type = call.type(value);
+  const Claims claims(call);
+  if ((type.rank() != 4 && type.rank() != 5) || (claims.is_plain(value) && claims.hold_at_ones(value))) return;
+  hold_ones(call, type);
+}
+
+bool suggests_one_format(OpCall& call, ValueId value) { return call.rank(value) < 4 ? call.build.is_contiguous(call.type(value)) : Claims(call).is_plain(value); }
 
 void keep_suggested_formats(OpCall& call) {
   if (!looks_at_format(call)) return;
@@ -182,11 +215,11 @@ void keep_suggested_formats(OpCall& call) {
   for (int argument = 0; argument < static_cast<int>(call.args.size()); ++argument) {
     const ValueId value = call.args[argument].isTensor() && !is_written(call, argument) ? call.value_at(argument) : ValueId();
     const at::Tensor real = value ? call.real_at(argument) : at::Tensor();
-    if (!is_image(real)) continue;
+    if (!is_image(real) || strides_are_read(call, value)) continue;
     Suggestion suggestion(call, value, real);
     const bool differs = suggestion.differs();
-    if (!differs && is_plain(call, value) && claims.hold_at_ones(value)) continue;
-    suggestion.hold_ones();
+    if (!differs && claims.is_plain(value) && claims.hold_at_ones(value)) continue;
+    hold_ones(call, TensorType(call.type(value)));
     if (const ValueId kept = differs ? suggestion.kept() : ValueId()) std::replace(call.values.begin(), call.values.end(), value, kept);
   }
 }

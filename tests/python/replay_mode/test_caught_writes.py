@@ -19,6 +19,7 @@ WRITES = {
     "floor_divide": lambda a, b: a.floor_divide_(b),
     "index_copy": lambda a, b: a.index_copy_(0, torch.zeros(1, dtype=torch.int64), b.expand(1, -1)),
     "index_add": lambda a, b: a.index_add_(0, torch.zeros(1, dtype=torch.int64), b.expand(1, -1)),
+    "in a view": lambda a, b: a[None].add_(b.expand(2, *a.shape) if b.numel() == 1 else b),
     "scatter": lambda a, b: a.scatter_(0, torch.zeros(1, 9, dtype=torch.int64), b.expand(1, -1)),
 }
 
