@@ -50,14 +50,25 @@ class Claims {
     }
   }
 
+  // Whatever the strides of axes of one element are, the format is this one.
+  bool is_definite(OpCall& call, ValueId value) const { return lies_in_lines(call, trace_.type(value)) || (is_plain(value) && hold_at_ones(value)); }
+
   // One format at all sizes. Axes in another order suggest channels last where some of them have one element.
   bool is_plain(ValueId value) const {
     const TensorType& type = trace_.type(value);
-    return is_dense(value) || is_channels_last(dims_, type.sizes, type.strides) || is_in_natural_order(type);
+    return is_channels_last(dims_, type.sizes, type.strides) || is_in_natural_order(type);
   }
 
  private:
   bool is_dense(ValueId value) const { return build_.is_contiguous(trace_.type(value)); }
+
+  // As heads of attention: several elements of the last axis lie side by side, where channels last has channels.
+  bool lies_in_lines(OpCall& call, const TensorType& type) const {
+    const Dim one = dims_.constant(1), length = type.sizes.back();
+    if (dims_.as_constant(type.strides.back()) != 1 || dims_.hint(length).value_or(0) < 2) return false;
+    if (dims_.less(one, length) != Truth::yes) call.tape.guard_relation(Guard::Kind::less, one, length, true, kBecause);
+    return true;
+  }
 
   bool is_in_natural_order(const TensorType& type) const {
     for (size_t axis = 1; axis < type.strides.size(); ++axis) {
@@ -203,7 +214,8 @@ bool looks_at_format(const OpCall& call) {
 void hold_format(OpCall& call, ValueId value) {
   const TensorType type = call.type(value);
   const Claims claims(call);
-  if ((type.rank() != 4 && type.rank() != 5) || (claims.is_plain(value) && claims.hold_at_ones(value))) return;
+  const bool in_lines = !type.strides.empty() && call.table().as_constant(type.strides.back()) == 1;   // heads, whatever their length
+  if ((type.rank() != 4 && type.rank() != 5) || in_lines || claims.is_definite(call, value)) return;
   hold_ones(call, type);
 }
 
@@ -218,7 +230,7 @@ void keep_suggested_formats(OpCall& call) {
     if (!is_image(real) || strides_are_read(call, value)) continue;
     Suggestion suggestion(call, value, real);
     const bool differs = suggestion.differs();
-    if (!differs && claims.is_plain(value) && claims.hold_at_ones(value)) continue;
+    if (!differs && claims.is_definite(call, value)) continue;
     hold_ones(call, TensorType(call.type(value)));
     if (const ValueId kept = differs ? suggestion.kept() : ValueId()) std::replace(call.values.begin(), call.values.end(), value, kept);
   }
