@@ -296,7 +296,7 @@ def rule_sets(session):
         yield True, plan.host, plan.operators, True
     if session.asked_values and not session.whole:   # where no break is wanted, there is none
         yield True, plan.host, plan.operators, False
-    if is_broadcast(session.failure):
+    if is_broadcast(session.failure) and session.declared is None:   # a declared dim is not pinned for that
         session.answers.ones = True
         yield True, plan.host, plan.operators, True
     yield False, plan.host, plan.operators, True

@@ -51,7 +51,7 @@ class Claims {
   }
 
   // Whatever the strides of axes of one element are, the format is this one.
-  bool is_definite(OpCall& call, ValueId value) const { return lies_in_lines(call, trace_.type(value)) || (is_plain(value) && hold_at_ones(value)); }
+  bool is_definite(OpCall& call, ValueId value) const { return (is_plain(value) && hold_at_ones(value)) || lies_in_lines(call, trace_.type(value)); }
 
   // One format at all sizes. Axes in another order suggest channels last where some of them have one element.
   bool is_plain(ValueId value) const {
