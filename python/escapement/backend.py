@@ -28,7 +28,7 @@ REASONS = {
     "internal_error": "internal error of the compiler",
     "higher_order_operator": "a higher-order operator cannot be recorded",
     "grad_mode_changed": "the graph switches gradients on inside a region without gradients",
-    "arguments_overlap": "with gradients on an argument is written that overlaps with another one",
+    "arguments_overlap": "with gradients on an argument is written that shares memory with another one",
     "disabled": "compilation is switched off",
 }
 

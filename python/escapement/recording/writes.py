@@ -1,4 +1,4 @@
-"""Which arguments a node of a graph writes, by its schema where it has one and else by its name."""
+"""Which arguments a node of a graph writes, by its schema where it has one and else by its name; and in whose memory a value of a graph lies."""
 
 import inspect
 
@@ -39,3 +39,11 @@ def asks_in_place(node):
         return bool(inspect.signature(node.target).bind(*node.args, **node.kwargs).arguments.get("inplace"))
     except (TypeError, ValueError):   # most of what is written in C++ has no signature
         return bool(node.kwargs.get("inplace"))
+
+
+def storage_of(node):
+    """Of its fake tensor, as Dynamo noted it. None: it has none of its own."""
+    fake = node.meta.get("example_value")
+    if not isinstance(fake, torch.Tensor) or fake.layout is not torch.strided or fake.is_nested:
+        return None
+    return fake.untyped_storage()._cdata

@@ -5,10 +5,8 @@ what is a copy in the graph may be a view, at these sizes or at others. That is 
 What is a view in the graph is one: the answer in doubt is always "copy".
 """
 
-import torch
-
 from ..recording.bodies import graphs
-from ..recording.writes import name_of, written_by
+from ..recording.writes import name_of, storage_of, written_by
 
 # What copies at some sizes and strides and is a view, or its operand, at others.
 MAYBE_VIEWS = frozenset(("reshape", "reshape_as", "flatten", "ravel", "contiguous", "sum_to_size", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle"))
@@ -35,10 +33,3 @@ def join(together, source, result):
         return
     group = together.get(source, {source}) | together.get(result, {result})
     together.update(dict.fromkeys(group, group))
-
-
-def storage_of(node):
-    fake = node.meta.get("example_value")
-    if not isinstance(fake, torch.Tensor) or fake.layout is not torch.strided or fake.is_nested:
-        return None
-    return fake.untyped_storage()._cdata

@@ -13,19 +13,28 @@ from torch._guards import StorageOverlap, TracingContext
 
 from ..core import core
 from ..recording.bodies import graphs
-from ..recording.writes import written_by
-from .doubtful_copies import storage_of
+from ..recording.dispatch import has_checkpoint
+from ..recording.writes import storage_of, written_by
 
 
 def some_overlap(gm):
     """Whether a written argument overlaps with another one now. Then a guard says so."""
     placeholders = list(gm.graph.find_nodes(op="placeholder"))
     overlapping = overlaps([example_of(node) for node in placeholders], written_in(gm, placeholders))
-    context = TracingContext.try_get()
-    for pair in overlapping if context is not None else ():
-        sources = [placeholders[position].meta["grapharg"].source for position in pair]
-        context.guards_context.aotautograd_guards.append(StorageOverlap(sources, []))
+    for pair in overlapping:
+        guard(sources_of(placeholders, pair), [])
     return bool(overlapping)
+
+
+def guard(overlapping, apart):
+    """By the sources of arguments."""
+    context = TracingContext.try_get()
+    if context is not None:
+        context.guards_context.aotautograd_guards.append(StorageOverlap(overlapping, apart))
+
+
+def sources_of(placeholders, positions):
+    return [placeholders[position].meta["grapharg"].source for position in positions]
 
 
 def guarded(gm, run, run_eagerly):
@@ -36,12 +45,21 @@ def guarded(gm, run, run_eagerly):
         return run
     if overlaps([example_of(node) for node in placeholders], written):   # of one that only AOTAutograd knows to be written
         return run_eagerly
+    if has_checkpoint(gm):   # whose graph is not to run eagerly: the frame does, behind guards
+        guard_apart(placeholders, written)
+        return run
 
     @functools.wraps(run)
     def checked(*arguments):
         return run_eagerly(*arguments) if core().near(arguments, written) else run(*arguments)
 
     return checked
+
+
+def guard_apart(placeholders, written):
+    tensors = [position for position, node in enumerate(placeholders) if storage_of(node) is not None]
+    for pair in {frozenset((one, other)) for one in written for other in tensors if one != other}:
+        guard([], sources_of(placeholders, sorted(pair)))
 
 
 def overlaps(arguments, written):

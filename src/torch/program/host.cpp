@@ -3,13 +3,16 @@
 
 #include <ATen/ops/empty_strided.h>
 
+#include <c10/core/Contiguity.h>
+#include <c10/core/MemoryFormat.h>
+
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <numeric>
 
 #include "support/error.h"
 #include "torch/program/pool.h"
+#include "torch/program/sorted_axes.h"
 #include "torch/record/recorder_tape.h"
 #include "trace/layout.h"
 
@@ -260,57 +263,25 @@ bool TensorTable::stride_as_eager(const TensorRecipe& recipe) {
   return true;
 }
 
-namespace {
-
-constexpr std::array<uint8_t, 4> kChannelsLast{1, 3, 2, 0};   // axes, innermost first
-
-bool is_image_with_channels_last(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
-  int64_t next = 1;
-  for (const uint8_t axis : kChannelsLast) {
-    if (sizes.size() != kChannelsLast.size() || sizes[axis] == 0 || (sizes[axis] != 1 && strides[axis] != next)) return false;
-    next *= sizes[axis];
-  }
-  return true;
-}
-
-}  // namespace
-
-// As TensorIterator::reorder_dimensions sorts axes. Of axes of more than one element that is the order which the recipe has.
+// Of axes of more than one element the order is the one that the recipe has.
 bool TensorTable::stride_sorted(const TensorRecipe& recipe) {
   const c10::IntArrayRef shape = sizes(recipe);
   const at::Tensor& from = input(recipe.sorted->input);
   if (from.numel() == 0 || std::ranges::count(shape, 1) == 0) return false;
-  const auto stride = [&](int32_t axis) { return from.stride(recipe.sorted->axes[static_cast<size_t>(axis)]); };
-  std::vector<int32_t> inner_first(shape.size());
-  std::iota(inner_first.rbegin(), inner_first.rend(), 0);
-  const auto turns = [&](int32_t inner, int32_t outer) {
-    if (stride(inner) == 0 || stride(outer) == 0) return 0;
-    if (stride(inner) != stride(outer)) return stride(inner) < stride(outer) ? -1 : 1;
-    return shape[static_cast<size_t>(inner)] > shape[static_cast<size_t>(outer)] ? 1 : 0;
-  };
-  for (size_t i = 1; i < inner_first.size(); ++i) {
-    size_t moving = i;
-    for (size_t j = i; j-- > 0;) {
-      const int turn = turns(inner_first[j], inner_first[moving]);
-      if (turn < 0) break;
-      if (turn > 0) std::swap(inner_first[j], inner_first[moving]), moving = j;
-    }
-  }
-  int64_t next = 1;
-  for (const int32_t axis : inner_first) {
-    if (shape[static_cast<size_t>(axis)] > 1 && strides_[static_cast<size_t>(axis)] != next) return false;
-    next *= shape[static_cast<size_t>(axis)];
-  }
-  next = 1;
-  for (const int32_t axis : inner_first) strides_[static_cast<size_t>(axis)] = next, next *= shape[static_cast<size_t>(axis)];
+  Strides given;
+  for (const uint8_t axis : recipe.sorted->axes) given.push_back(from.stride(axis));
+  Strides sorted = sorted_strides({&given, 1}, shape);
+  for (size_t axis = 0; axis < shape.size(); ++axis)
+    if (shape[axis] > 1 && strides_[axis] != sorted[axis]) return false;
+  strides_ = std::move(sorted);
   return true;
 }
 
 bool TensorTable::stride_as_image(const TensorRecipe& recipe) {
   const c10::IntArrayRef shape = sizes(recipe);
-  if (!is_image_with_channels_last(shape, strides_)) return false;
-  int64_t next = 1;
-  for (const uint8_t axis : kChannelsLast) strides_[axis] = next, next *= shape[axis];
+  if (!c10::_compute_channels_last_contiguous_2d<int64_t>(shape, strides_)) return false;
+  const std::vector<int64_t> strides = c10::get_channels_last_strides_2d(shape);
+  strides_.assign(strides.begin(), strides.end());
   return true;
 }
 

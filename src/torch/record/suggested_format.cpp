@@ -1,10 +1,10 @@
 // See suggested_format.h.
 #include "torch/record/suggested_format.h"
 
+#include <c10/core/Contiguity.h>
 #include <c10/core/MemoryFormat.h>
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "torch/record/copies.h"
@@ -121,6 +121,7 @@ class Claims {
   DimTable& dims_;
 };
 
+// What format an operand suggests while it is recorded, and whether it will when the program runs.
 class Suggestion {
  public:
   Suggestion(OpCall& call, ValueId value, const at::Tensor& real)
@@ -153,19 +154,8 @@ class Suggestion {
     if (!made_by || info(trace[made_by].op).kind != OpKind::pointwise) return false;
     const auto whole = [&](ValueId operand) { return trace.type(operand).sizes == type_.sizes; };
     if (!std::ranges::all_of(trace[made_by].operands, whole)) return false;
-    std::vector<size_t> inner_first(now.size());
-    std::iota(inner_first.rbegin(), inner_first.rend(), 0);
-    return is_dense(now, inner_first) || (real_.dim() == 4 && wanted_ && is_dense(now, {1, 3, 2, 0}));
-  }
-
-  bool is_dense(const std::vector<int64_t>& strides, const std::vector<size_t>& inner_first) const {
-    int64_t next = 1;
-    for (const size_t axis : inner_first) {
-      const int64_t size = real_.size(static_cast<int64_t>(axis));
-      if (size != 1 && strides[axis] != next) return false;
-      next *= size;
-    }
-    return true;
+    return c10::_compute_contiguous<int64_t>(real_.sizes(), now, real_.numel()) ||
+           (wanted_ && c10::_compute_channels_last_contiguous_2d<int64_t>(real_.sizes(), now));
   }
 
   std::optional<std::vector<int64_t>> numbers(const std::vector<Dim>& strides) const {

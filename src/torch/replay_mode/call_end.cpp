@@ -3,6 +3,8 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "support/error.h"
 #include "support/events.h"
@@ -60,9 +62,10 @@ c10::IValue without_memory(const c10::IValue& value) {
 
 // An operator that cannot do without memory says so.
 bool misses_memory(const std::exception& error) {
+  constexpr std::array<std::string_view, 3> kWords{"Meta", "meta tensor", "meta device"};
   const std::string said = text_of(error);
-  return dynamic_cast<const c10::NotImplementedError*>(&error) != nullptr || said.find("eta tensor") != std::string::npos ||
-         said.find("Meta") != std::string::npos || said.find("meta device") != std::string::npos;
+  const auto has = [&](std::string_view words) { return said.find(words) != std::string::npos; };
+  return dynamic_cast<const c10::NotImplementedError*>(&error) != nullptr || std::any_of(kWords.begin(), kWords.end(), has);
 }
 
 // Whether it was the sizes or dtypes: it raises for tensors without memory, too, if in other words (their rules are written in Python). Then it has

@@ -7,12 +7,13 @@
 #include <c10/core/MemoryFormat.h>
 
 #include <algorithm>
-#include <numeric>
+
+#include "torch/program/sorted_axes.h"
 
 namespace escapement {
 namespace {
 
-using Integers = c10::SmallVector<int64_t, 8>;
+using Integers = Strides;
 using Layouts = c10::ArrayRef<const KnownLayout*>;
 using Kind = LayoutRule::Kind;
 
@@ -44,55 +45,14 @@ bool is_contiguous(const KnownLayout& layout) {
 bool is_channels_last(const KnownLayout& layout) { return c10::_compute_channels_last_contiguous_2d<int64_t>(layout.sizes, layout.strides); }
 bool is_dense(const KnownLayout& layout) { return c10::_compute_non_overlapping_and_dense<int64_t>(layout.sizes, layout.strides); }
 
-// TensorIterator sorts the axes of a common shape by the operands' strides.
-class Sorting {
- public:
-  Sorting(Layouts operands, c10::IntArrayRef shape) : shape_(shape) {
-    for (const KnownLayout* operand : operands) strides_.push_back(spread(*operand));
-  }
-
-  Integers strides() const {
-    const size_t rank = shape_.size();
-    c10::SmallVector<size_t, 8> inner_first(rank);
-    std::iota(inner_first.rbegin(), inner_first.rend(), size_t{0});
-    for (size_t i = 1; i < rank; ++i) insert(inner_first, i);
-    Integers out(rank);
-    int64_t next = 1;
-    for (const size_t axis : inner_first) out[axis] = next, next *= shape_[axis];
-    return out;
-  }
-
- private:
-  // Over the common shape; 0 where it is broadcast.
-  Integers spread(const KnownLayout& operand) const {
-    Integers out(shape_.size(), 0);
-    const size_t missing = shape_.size() - operand.sizes.size();
-    for (size_t axis = 0; axis < operand.sizes.size(); ++axis)
-      if (operand.sizes[axis] != 1 || shape_[missing + axis] == 1) out[missing + axis] = operand.strides[axis];
-    return out;
-  }
-
-  void insert(c10::SmallVector<size_t, 8>& order, size_t moving) const {
-    for (size_t i = moving; i-- > 0;) {
-      const int way = compare(order[i], order[moving]);
-      if (way < 0) return;
-      if (way > 0) std::swap(order[i], order[moving]), moving = i;
-    }
-  }
-
-  // Above 0: `a` is the outer one; 0: nothing tells them apart.
-  int compare(size_t a, size_t b) const {
-    for (const Integers& strides : strides_) {
-      if (strides[a] == 0 || strides[b] == 0) continue;
-      if (strides[a] != strides[b]) return strides[a] < strides[b] ? -1 : 1;
-      if (shape_[a] > shape_[b]) return 1;
-    }
-    return 0;
-  }
-
-  const c10::IntArrayRef shape_;
-  c10::SmallVector<Integers, 4> strides_;
-};
+// Over the common shape; 0 where it is broadcast.
+Integers spread(const KnownLayout& operand, c10::IntArrayRef shape) {
+  Integers out(shape.size(), 0);
+  const size_t missing = shape.size() - operand.sizes.size();
+  for (size_t axis = 0; axis < operand.sizes.size(); ++axis)
+    if (operand.sizes[axis] != 1 || shape[missing + axis] == 1) out[missing + axis] = operand.strides[axis];
+  return out;
+}
 
 // It sorts nothing where all operands have the result's sizes and one of three layouts.
 Integers iterated(Layouts operands, c10::IntArrayRef shape) {
@@ -105,7 +65,9 @@ Integers iterated(Layouts operands, c10::IntArrayRef shape) {
     const auto same = [&](const KnownLayout& layout) { return layout.strides == operands[0]->strides; };
     if (all(operands, is_dense) && all(operands, same)) return operands[0]->strides;
   }
-  return Sorting(operands, shape).strides();
+  c10::SmallVector<Integers, 4> over_shape;
+  for (const KnownLayout* operand : operands) over_shape.push_back(spread(*operand, shape));
+  return sorted_strides({over_shape.data(), over_shape.size()}, shape);
 }
 
 // New memory, in the layout that all operands suggest.
