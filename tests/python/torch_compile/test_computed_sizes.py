@@ -1,5 +1,6 @@
 """Sizes that are computed: through a float, by a quotient that is 1 now, of random numbers that name no generator. One compile serves all of them, where
-the program does not look at the number itself."""
+the program does not look at the number itself. One recording does only where the number is a relation of whole numbers: of a product with a
+fraction each value is a recording."""
 
 import math
 
@@ -9,7 +10,7 @@ import torch.nn.functional as F
 
 import escapement
 
-SIZES = ((7, 9), (10, 10), (3, 20), (16, 5), (5, 3), (9, 9), (12, 8), (20, 20))
+SIZES = ((7, 9), (10, 10), (3, 20), (16, 5), (5, 3), (9, 9), (12, 8), (20, 20), (13, 11))
 
 
 def scale(x):
@@ -25,6 +26,8 @@ THROUGH_A_FLOAT = {
     "most of it": lambda x: x[:round(x.shape[0] * 0.9)].sum(), "a number": lambda x: x + int(x.shape[0] * 0.7),
     "fits into": lambda x: F.interpolate(x[None, None], size=(int(x.shape[0] * scale(x)), int(x.shape[1] * scale(x))), mode="bilinear")[0, 0],
 }
+WHOLE = ("a multiple", "interpolate nearest", "itself", "a half")   # the core has a rule
+
 LOOKED_AT = {   # by how many versions
     "even": (lambda x: x * 2 if int(x.shape[0] * 0.7) % 2 == 0 else x * 3, 2), "large": (lambda x: x * 2 if int(x.shape[0] * 0.7) > 4 else x * 3, 2),
     "equal": (lambda x: x * 2 if int(x.shape[0] * 0.7) == int(x.shape[1] * 0.7) else x * 3, 2),
@@ -50,7 +53,14 @@ def run(f, sizes=SIZES, gradients=False):
 @pytest.mark.parametrize("name", THROUGH_A_FLOAT)
 def test_one_compile_for_sizes_that_went_through_a_float(name, gradients):
     counted = run(THROUGH_A_FLOAT[name], gradients=gradients)
-    assert counted["compiles"] == 1 and not counted["graph_breaks"] and not counted["skipped_frames"], counted
+    assert counted["compiles"] == 1 and not counted["graph_breaks"] and not counted["skipped_frames"] and not counted["fallbacks"], counted
+
+
+@pytest.mark.parametrize("name", [name if name in WHOLE else pytest.param(name, marks=pytest.mark.xfail(strict=True)) for name in THROUGH_A_FLOAT])
+def test_one_recording_for_sizes_that_went_through_a_float(name):
+    counted = run(THROUGH_A_FLOAT[name])
+    stats = escapement.stats()
+    assert not counted["specialised_dims"] and stats["recordings"] == 1 and stats["hits"] == 2 * len(SIZES) - 1, stats
 
 
 @pytest.mark.parametrize("name", LOOKED_AT)
@@ -88,7 +98,8 @@ RANDOM = {
 @pytest.mark.parametrize("name", RANDOM)
 def test_random_numbers_of_no_generator(name):
     counted = run(RANDOM[name])
-    assert counted["compiles"] == 1 and not counted["graph_breaks"] and not counted["skipped_frames"], counted
+    assert counted["compiles"] == 1 and not counted["graph_breaks"] and not counted["skipped_frames"] and not counted["specialised_dims"], counted
+    assert escapement.stats()["recordings"] == 1 and escapement.stats()["hits"] == 2 * len(SIZES) - 1
 
 
 BROADCAST = {
@@ -106,8 +117,8 @@ def test_a_quotient_that_is_1_is_broadcast_by_a_guard(name):
     for batch, length in ((3, 4), (2, 6), (5, 3), (4, 4), (7, 2), (2, 9)):
         q, m = torch.rand(batch, length, 8), torch.rand(batch, 1, 8)
         torch.testing.assert_close(compiled(q, m), BROADCAST[name](q, m))
-    counted = escapement.stats()["dynamo"]
-    assert counted["compiles"] == 1 and not counted["graph_breaks"], counted
+    counted = escapement.stats()
+    assert counted["dynamo"]["compiles"] == 1 and not counted["dynamo"]["graph_breaks"] and counted["recordings"] == 1 and counted["hits"] == 5, counted
 
 
 @torch.library.custom_op("escapement_tests::kept", mutates_args=())

@@ -107,6 +107,25 @@ def test_a_graph_that_is_not_compiled_serves_no_other_calls():
     assert counted["fallbacks"] == {"arguments_overlap": 1} and counted["compiles"] == 2, counted
 
 
+def test_arguments_apart_are_one_compile():
+    def f(z, y):
+        y.mul_(3)
+        return (z + 1).sum() + y.sum()
+
+    torch._dynamo.reset()
+    escapement.reset()
+    compiled = torch.compile(f, backend="escapement")
+    for size in (6, 13, 2, 1, 17, 5, 0):
+        counted = escapement.stats()
+        z = torch.arange(1.0, size + 1).requires_grad_() * 2
+        results = [fn(z, z * 1) for fn in (compiled, f)]
+        torch.testing.assert_close(*results)
+        results[0].backward()
+    # But for the argument of nothing, whose strides are a version of their own.
+    assert counted["dynamo"]["compiles"] == 1 and not counted["dynamo"]["specialised_dims"] and not counted["dynamo"]["fallbacks"], counted
+    assert counted["recordings"] == 2 and counted["hits"] >= 8 and counted["launches"] > 0, counted   # forward and backward
+
+
 def test_statistics_of_a_norm_are_written():
     """By an operator of which only AOTAutograd knows that it writes."""
     def f(x, mean, variance, other):
