@@ -222,8 +222,20 @@ Dim DimTable::Impl::build(SizeOp op, Dim a, Dim b) {
     case SizeOp::max: return min_or_max(op, a, b);
     case SizeOp::add: return add(a, b);
     case SizeOp::mul: return mul(a, b);
-    default: return a;
+    case SizeOp::constant:
+    case SizeOp::symbol:
+    case SizeOp::dim: return a;
+    default: return real_atom(op, a, b);
   }
+}
+
+// Of numbers the number; where it is none, an expression that has no value.
+Dim DimTable::Impl::real_atom(SizeOp op, Dim a, Dim b) {
+  if (is_unary(op)) b = constant(0);
+  if (commutes(op) && compare(b, a) < 0) std::swap(a, b);
+  const auto x = literal(a), y = literal(b);
+  if (const ExactSize known = x && y ? exact(op, *x, *y) : ExactSize()) return constant(*known);
+  return atom(op, a, b);
 }
 
 std::optional<int64_t> DimTable::Impl::literal(Dim a) const {
@@ -277,6 +289,9 @@ Dim DimTable::floordiv(Dim a, Dim b) { return impl_->floordiv(a, b); }
 Dim DimTable::mod(Dim a, Dim b) { return impl_->mod(a, b); }
 Dim DimTable::min(Dim a, Dim b) { return impl_->min_or_max(SizeOp::min, a, b); }
 Dim DimTable::max(Dim a, Dim b) { return impl_->min_or_max(SizeOp::max, a, b); }
+
+Dim DimTable::real(double value) { return impl_->constant(real_bits(value)); }
+Dim DimTable::apply(Step::Op op, Dim a, Dim b) { return impl_->build(op, a, b); }
 
 Dim DimTable::product(std::span<const Dim> dims) {
   Dim result = constant(1);

@@ -6,7 +6,7 @@
 // (`same`, `equal`, `less`, `range`, `as_constant`, `as_symbol`, ...) look at the canonical form.
 //
 // Normal form of an expression: a sum of products with integer coefficients over symbols (`s0`, `u1`, `i2`, `t3`) and opaque
-// atoms floordiv, mod, min, max (Python semantics: floor towards minus infinity, the sign of mod is the divisor's).
+// atoms floordiv, mod, min, max (Python semantics: floor towards minus infinity, the sign of mod is the divisor's) and those of floats (real.h).
 // Arithmetic is checked: an overflow throws UserError, never wraps. Cost is bounded: a sum wider than kMaxTerms becomes an
 // opaque atom, and a question that the ranges cannot answer is answered "unknown", which costs the caller a guard or a
 // run-time test, never a search. Questions fill caches, so a table belongs to one thread at a time; `to_string`, `steps`,
@@ -98,6 +98,8 @@ class DimTable {
   Dim min(Dim a, Dim b);
   Dim max(Dim a, Dim b);
   Dim product(std::span<const Dim> dims);  // 1 for none
+  // Floats (real.h), which only these operators take: the value of `real` and of arithmetic on floats is the bits of a double.
+  Dim real(double value);                  // finite
 
   // --- asking
   Dim canonical(Dim a) const;      // the same value, with all facts applied: the id to use as a key
@@ -137,13 +139,16 @@ class DimTable {
 
   // --- structure, for those who compile expressions (postfix program: push constant/symbol, then operators)
   struct Step {
-    enum class Op : uint8_t { constant, symbol, dim, add, mul, floordiv, mod, min, max } op;
+    enum class Op : uint8_t { constant, symbol, dim, add, mul, floordiv, mod, min, max,
+                              real, real_add, real_mul, real_div, real_pow, real_sqrt, real_min, real_max, real_less, real_floor, real_round } op;
     int64_t constant = 0;
     Symbol symbol;
     Dim dim;
   };
-  std::vector<Step> steps(Dim a) const;
+  std::vector<Step> steps(Dim a) const;   // an operator with one operand has a zero as the second
   std::vector<Step> outer_steps(Dim a) const;  // the operands of atoms as `dim`: for those who compile each expression once
+
+  Dim apply(Step::Op op, Dim a, Dim b = {});   // the operator of a step
 
   size_t size() const;     // expressions made so far: ids are below it
   uint64_t work() const;   // terms visited since the start: what the tests of the cost bound count

@@ -113,6 +113,10 @@ Dim DimTable::Impl::rewrite_variable_now(Var v) {
 Dim DimTable::Impl::decide_atom(Dim a) {
   const Variable v = variables[*lone_variable(a)];
   if (is_wide(v.op)) return a;
+  if (is_real_op(v.op)) {
+    const Range result = makes_real(v.op) ? Range() : atom_range(v);
+    return result.low == result.high ? constant(result.low) : a;
+  }
   const Range x = range(v.a), y = range(v.b);
   if (v.op == SizeOp::min || v.op == SizeOp::max) {
     const auto apart = difference(v.b, v.a);

@@ -146,6 +146,7 @@ struct DimTable::Impl {
   std::optional<Dim> exact_quotient(Dim a, Dim b);
   std::pair<Dim, Dim> split_by_monomial(Dim a, const Term& divisor);  // (quotient, rest)
   Dim build(SizeOp op, Dim a, Dim b);  // the simplifying constructor of that op
+  Dim real_atom(SizeOp op, Dim a, Dim b);
 
   std::optional<int64_t> literal(Dim a) const;    // a constant as written
   std::optional<Var> lone_variable(Dim a) const;  // exactly one variable, coefficient 1
@@ -195,6 +196,7 @@ struct DimTable::Impl {
   Range variable_range(Var v);
   Range variable_range_now(Var v);
   Range atom_range(const Variable& v);
+  Range operand_range(SizeOp op, Dim a);
   Range simple_range(Dim a);
   Range split_range(Dim a);
   int64_t lower_bound(Dim a, int depth);
@@ -223,6 +225,7 @@ struct DimTable::Impl {
   std::string text(Dim a) const;
   std::string text(const Term& term) const;
   std::string text_of_variable(Var v) const;
+  std::string text_of_operand(SizeOp op, Dim a) const;
   std::string text_of_symbol(Symbol s) const;
 };
 

@@ -64,7 +64,13 @@ Range DimTable::Impl::variable_range_now(Var v) {
   return variable.is_atom ? intersect(result, atom_range(variable)) : result;
 }
 
+Range DimTable::Impl::operand_range(SizeOp op, Dim a) {
+  const auto bits = takes_real(op) ? literal(a) : std::nullopt;
+  return bits ? Range{real_rank(real_of(*bits)), real_rank(real_of(*bits))} : range(a);
+}
+
 Range DimTable::Impl::atom_range(const Variable& v) {
+  if (is_real_op(v.op)) return real_range(v.op, operand_range(v.op, v.a), is_unary(v.op) ? Range() : operand_range(v.op, v.b));
   const Range a = range(v.a);
   Range b = range(v.b);
   if (divides(v.op) && b.low == 0) b.low = 1;  // a divisor is not zero: dims.h

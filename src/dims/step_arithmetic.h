@@ -5,11 +5,10 @@
 #include <algorithm>
 
 #include "dims/dims.h"
+#include "dims/real.h"
 #include "support/size_arithmetic.h"
 
 namespace escapement {
-
-using SizeOp = DimTable::Step::Op;
 
 constexpr bool divides(SizeOp op) { return op == SizeOp::floordiv || op == SizeOp::mod; }
 
@@ -24,9 +23,9 @@ constexpr ExactSize exact(SizeOp op, int64_t a, int64_t b) {
     case SizeOp::max: return std::max(a, b);
     case SizeOp::constant:
     case SizeOp::symbol:
-    case SizeOp::dim: break;
+    case SizeOp::dim: return {};
+    default: return exact_real(op, a, b);
   }
-  return {};
 }
 
 }  // namespace escapement

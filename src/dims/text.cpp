@@ -7,18 +7,6 @@
 namespace escapement {
 namespace {
 
-constexpr std::string_view name_of(SizeOp op) {
-  switch (op) {
-    case SizeOp::floordiv: return "floordiv";
-    case SizeOp::mod: return "mod";
-    case SizeOp::min: return "min";
-    case SizeOp::max: return "max";
-    case SizeOp::add: return "wide_add";
-    case SizeOp::mul: return "wide_mul";
-    default: return "";
-  }
-}
-
 constexpr char kSymbolPrefix[] = {'s', 'u', 'i', 't'};
 
 }  // namespace
@@ -49,7 +37,13 @@ std::string DimTable::Impl::text_of_symbol(Symbol s) const {
 std::string DimTable::Impl::text_of_variable(Var v) const {
   const Variable& variable = variables[v];
   if (!variable.is_atom) return text_of_symbol(variable.symbol);
-  return std::string(name_of(variable.op)) + "(" + text(variable.a) + ", " + text(variable.b) + ")";
+  const std::string first = std::string(name_of(variable.op)) + "(" + text_of_operand(variable.op, variable.a);
+  return first + (is_unary(variable.op) ? ")" : ", " + text_of_operand(variable.op, variable.b) + ")");
+}
+
+std::string DimTable::Impl::text_of_operand(SizeOp op, Dim a) const {
+  const auto bits = takes_real(op) ? literal(a) : std::nullopt;
+  return bits ? real_to_text(real_of(*bits)) : text(a);
 }
 
 // Without the sign, which the sum prints.
@@ -77,7 +71,7 @@ std::string DimTable::to_string(Dim a) const { return a ? impl_->text(a) : "none
 std::string DimTable::to_string(Symbol s) const { return impl_->text_of_symbol(s); }
 
 // --- parsing, on one line: sum := product (('+' | '-') product)*; product := factor ('*' factor)*; factor := number | symbol | -factor |
-// (sum) | function(sum, sum)
+// (sum) | function(sum, sum). Functions of floats take numbers such as 0.7, too.
 
 namespace {
 
@@ -131,17 +125,21 @@ class Parser {
   }
 
   Dim function(const Token& token, std::string_view name) {
-    const Dim a = sum();
-    tokens_.expect(",");
-    const Dim b = sum();
+    const auto op = size_op(name);
+    if (!op) Tokenizer::fail_at(token.line, token.column, "unknown function '" + std::string(name) + "'");
+    const Dim a = operand(*op);
+    if (!is_unary(*op)) tokens_.expect(",");
+    const Dim b = is_unary(*op) ? dims_.constant(0) : operand(*op);
     tokens_.expect(")");
-    if (name == "floordiv") return dims_.floordiv(a, b);
-    if (name == "mod") return dims_.mod(a, b);
-    if (name == "min") return dims_.min(a, b);
-    if (name == "max") return dims_.max(a, b);
-    if (name == "wide_add") return dims_.add(a, b);  // over the cap again, so the same atom
-    if (name == "wide_mul") return dims_.mul(a, b);
-    Tokenizer::fail_at(token.line, token.column, "unknown function '" + std::string(name) + "'");
+    return dims_.apply(*op, a, b);  // what is wide is over the cap again, so the same atom
+  }
+
+  Dim operand(SizeOp op) {
+    const bool number = takes_real(op) && (tokens_.at("-") || tokens_.at_kind(Token::Kind::integer) || tokens_.at_kind(Token::Kind::real));
+    if (!number) return sum();
+    const bool negative = tokens_.accept("-");
+    const double value = tokens_.real("a number");
+    return dims_.real(negative ? -value : value);
   }
 
   DimTable& dims_;

@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "dims/real.h"
 #include "jit/llvm/compile.h"
 #include "jit/run/guard_program.h"
 
@@ -37,6 +38,7 @@ class RandomProgram {
 
   void grow() try {
     const Dim a = operand(), b = operand();
+    if (pick(3) == 0) return grow_real(a);
     switch (pick(6)) {
       case 0: pool_.push_back(dims_.add(a, b)); break;
       case 1: pool_.push_back(dims_.mul(a, b)); break;
@@ -48,11 +50,21 @@ class RandomProgram {
   } catch (const std::exception&) {  // constants that overflow, a division by the constant zero: no expression
   }
 
+  void grow_real(Dim a) {
+    constexpr double kNumbers[] = {0.7, 1.5, -2, 0, 1e308, 0.5};
+    constexpr SizeOp kOps[] = {SizeOp::real_add, SizeOp::real_mul, SizeOp::real_div, SizeOp::real_sqrt, SizeOp::real_min, SizeOp::real_max};
+    constexpr SizeOp kBack[] = {SizeOp::real_floor, SizeOp::real_round, SizeOp::real_less};
+    const auto operand = [&] { return pick(3) == 0 || reals_.empty() ? dims_.real(kNumbers[pick(std::size(kNumbers))]) : reals_[pick(reals_.size())]; };
+    reals_.push_back(dims_.apply(SizeOp::real, a));
+    for (int i = 0; i < 2; ++i) reals_.push_back(dims_.apply(kOps[pick(std::size(kOps))], reals_.back(), operand()));
+    pool_.push_back(dims_.apply(kBack[pick(std::size(kBack))], reals_.back(), operand()));
+  }
+
   Slot slot() { return pick(8) == 0 ? program_.input() : program_.value(pool_[pick(pool_.size())]); }
 
   std::mt19937 random_;
   DimTable dims_;
-  std::vector<Dim> pool_;
+  std::vector<Dim> pool_, reals_;
   GuardProgram program_;
 };
 

@@ -123,6 +123,8 @@ def power(reflected):
 
 def regular_power(base, exponent):
     """Neither complex nor a division by zero."""
+    if isinstance(exponent, (int, float)) and exponent >= 0:
+        return bool(whole(exponent) or base >= 0)
     return bool(whole(exponent) and exponent >= 0 or base > 0 or base == 0 and exponent >= 0)
 
 
@@ -151,7 +153,13 @@ def rounding(function):
 
 
 def rounded(number, digits=None):
-    return number if whole(number) and (digits is None or digits >= 0) else round(plain(number), plain(digits))
+    if digits is None:
+        return number if whole(number) else nearest(number)
+    return number if whole(number) and digits >= 0 else round(plain(number), plain(digits))
+
+
+is_whole = where_it_fits(lambda number: number == math.floor(number), float.is_integer)   # infinity and NaN cannot be rounded
+nearest = where_it_fits(lambda number: torch.SymInt(number.node.nearest()), round)
 
 
 def always(answer):
@@ -179,7 +187,7 @@ def methods_of(kind):
         found["__invert__"] = always(lambda number: -number - 1)
         found.update(__neg__=fitting(operator.neg), __abs__=fitting(abs))
     if kind is torch.SymFloat:
-        found.update({name: rounding(function) for name, function in ROUNDINGS.items()}, is_integer=exact(float.is_integer))
+        found.update({name: rounding(function) for name, function in ROUNDINGS.items()}, is_integer=always(is_whole))
     return found
 
 

@@ -119,12 +119,6 @@ OWN_KERNELS = {**FLOWS, **dict.fromkeys(CHECKPOINTS, body_of_checkpoint)}
 
 # --- methods that torch._C._SymNode lacks: each returns a node, and asks for a relation rather than a value
 
-def node_trunc(node):
-    if node.is_int():
-        return node
-    return node.floor() if holds(node.ge(node.wrap_float(0.0))) else node.ceil()
-
-
 def node_abs(node):
     if node.is_int():
         return node if holds(node.ge(node.wrap_int(0))) else node.neg()
@@ -163,12 +157,6 @@ def ite(predicate, then, otherwise):
 torch_ite = torch.SymBool.__sym_ite__
 
 
-def node_sqrt(node):
-    """The core's own node where it has one; otherwise the value is read, which the core reports as an escape."""
-    own = getattr(core(), "sym_sqrt", None)
-    return own(node) if own is not None else node.wrap_float(node.sym_float().guard_float(__file__, 0) ** 0.5)
-
-
 def node_sum(node, terms):
     """torch.sym_sum, which Dynamo makes of the lengths of a split: `terms` are nodes, this one among them."""
     return functools.reduce(lambda total, term: total.add(term), terms, node.wrap_int(0))
@@ -179,11 +167,11 @@ def node_pos(node):
 
 
 def node_round(node, digits=None):
-    """Of an integer itself; of a float the value is read, which the core reports as an escape."""
-    if node.is_int() and digits is None:
-        return node
+    """To whole numbers it is an expression; to digits the value of a float is read, which the core reports as an escape."""
+    if digits is None:
+        return node.nearest()
     value = round(node.guard_float(__file__, 0), digits)
-    return node.wrap_int(value) if digits is None else node.wrap_float(value)
+    return node.wrap_float(value)
 
 
 def node_function(function):
@@ -205,8 +193,7 @@ def holds(predicate):
 
 @functools.cache
 def complete_sym_node():
-    methods = {"trunc": node_trunc, "sym_int": node_trunc, "abs": node_abs, "sym_ite": node_ite, "sym_sqrt": node_sqrt,
-               "sym_sum": node_sum, "pos": node_pos, "round": node_round, "is_integer": node_is_integer,
+    methods = {"abs": node_abs, "sym_ite": node_ite, "sym_sum": node_sum, "pos": node_pos, "round": node_round, "is_integer": node_is_integer,
                "and_": lambda node, other: node.sym_and(other), "or_": lambda node, other: node.sym_or(other),
                "maybe_as_bool": unknown, "maybe_as_float": unknown, "maybe_as_int": unknown, "statically_known_true": not_known}
     methods.update((f"sym_{name}", node_function(getattr(math, name))) for name in FUNCTIONS)

@@ -13,7 +13,7 @@ import re
 
 import sympy
 import torch
-from torch.utils._sympy.functions import FloorDiv, PythonMod
+from torch.utils._sympy.functions import FloatPow, FloatTrueDiv, FloorDiv, FloorToInt, OpaqueUnaryFn_sqrt, PythonMod, RoundToInt, ToFloat
 
 from ..dims import frames
 from ..dims.contract import Call, Contract
@@ -24,7 +24,17 @@ from ..dims.spec import LARGEST, Dim, Hint, Leaf, Linear, Rank, place_name
 from ..errors import OptionError
 
 SYMBOL = re.compile(r"\b[a-z]+\d+\b")
-FUNCTIONS = {"floordiv": FloorDiv, "mod": PythonMod, "min": sympy.Min, "max": sympy.Max, "__builtins__": {}}
+
+
+class RealLess(sympy.Function):
+    """1 where the first is less, else 0."""
+    nargs = 2
+    is_integer = True
+
+
+FUNCTIONS = {"floordiv": FloorDiv, "mod": PythonMod, "min": sympy.Min, "max": sympy.Max,
+             "real": ToFloat, "real_add": sympy.Add, "real_mul": sympy.Mul, "real_div": FloatTrueDiv, "real_pow": FloatPow, "real_sqrt": OpaqueUnaryFn_sqrt,
+             "real_min": sympy.Min, "real_max": sympy.Max, "real_floor": FloorToInt, "real_round": RoundToInt, "real_less": RealLess}
 RELATIONS = {"==": sympy.Eq, "!=": sympy.Ne, "<": sympy.Lt, "<=": sympy.Le,
              "broadcasts": lambda a, b: sympy.Or(sympy.Eq(a, b), sympy.Eq(a, 1))}
 
@@ -200,8 +210,18 @@ def as_sympy(text):
     """A relation as the core prints it. Its grammar is Python's, but for `broadcasts`."""
     word = next(word for word in ("broadcasts", "==", "!=", "<=", "<") if f" {word} " in text)
     sides = text.split(f" {word} ")
-    symbols = {name: as_variable(name) for name in SYMBOL.findall(text)}
-    return RELATIONS[word](*(sympy.sympify(eval(side, {**FUNCTIONS, **symbols})) for side in sides))
+    names = Names(FUNCTIONS, **{name: as_variable(name) for name in SYMBOL.findall(text)})
+    left, right = (sympy.sympify(eval(side, {"__builtins__": {}}, names)) for side in sides)
+    if isinstance(left, RealLess) and word == "==" and right in (0, 1):
+        return sympy.Lt(*left.args) if right == 1 else sympy.Ge(*left.args)
+    return RELATIONS[word](left, right)
+
+
+class Names(dict):
+    """Any other function (of very wide sums) is one that nothing is known of."""
+
+    def __missing__(self, name):
+        return sympy.Function(name, integer=True)
 
 
 def as_variable(symbol):

@@ -4,8 +4,10 @@
 
 #include <llvm/IR/IRBuilder.h>
 
+#include <limits>
 #include <unordered_map>
 
+#include "dims/real.h"
 #include "jit/run/guard_program.h"
 #include "support/error.h"
 
@@ -84,9 +86,45 @@ class GuardEmitter {
       case Op::mod: return mod(a, b);
       case Op::min: return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, a, b);
       case Op::max: return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, a, b);
-      case Op::constant:
-      case Op::symbol:
-    case Op::dim: break;
+      default: return compute_real(op, a, b);
+    }
+  }
+
+  // Floats are held as their bits. What is not finite has no value.
+  Value* real(Value* bits) { return b_.CreateBitCast(bits, b_.getDoubleTy()); }
+  Value* bits(Value* real) { return b_.CreateBitCast(real, b_.getInt64Ty()); }
+  Value* below(Value* real, double bound) {
+    return b_.CreateFCmpOLT(b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, real), llvm::ConstantFP::get(b_.getDoubleTy(), bound));
+  }
+  Value* finite(Value* real) {
+    require(below(real, std::numeric_limits<double>::infinity()));
+    return bits(real);
+  }
+  Value* whole(Value* real) {
+    Value* const fits = below(real, 9.2e18);
+    require(fits);
+    return b_.CreateFPToSI(b_.CreateSelect(fits, real, llvm::ConstantFP::get(b_.getDoubleTy(), 0)), b_.getInt64Ty());
+  }
+  Value* divided(Value* x, Value* y) {
+    require(b_.CreateFCmpUNE(y, llvm::ConstantFP::get(b_.getDoubleTy(), 0)));
+    return finite(b_.CreateFDiv(x, y));
+  }
+
+  Value* compute_real(Op op, Value* a, Value* b) {
+    if (op == Op::real) return bits(b_.CreateSIToFP(a, b_.getDoubleTy()));
+    Value* const x = real(a);
+    Value* const y = is_unary(op) ? nullptr : real(b);
+    switch (op) {
+      case Op::real_add: return finite(b_.CreateFAdd(x, y));
+      case Op::real_mul: return finite(b_.CreateFMul(x, y));
+      case Op::real_div: return divided(x, y);
+      case Op::real_sqrt: return finite(b_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, x));
+      case Op::real_min: return b_.CreateSelect(b_.CreateFCmpOLT(y, x), b, a);
+      case Op::real_max: return b_.CreateSelect(b_.CreateFCmpOGT(y, x), b, a);
+      case Op::real_less: return b_.CreateZExt(b_.CreateFCmpOLT(x, y), b_.getInt64Ty());
+      case Op::real_floor: return whole(b_.CreateUnaryIntrinsic(llvm::Intrinsic::floor, x));
+      case Op::real_round: return whole(b_.CreateUnaryIntrinsic(llvm::Intrinsic::rint, x));
+      default: break;
     }
     throw InternalError("a guard program has an instruction without an operation");
   }

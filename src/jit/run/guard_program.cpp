@@ -3,28 +3,16 @@
 
 #include <algorithm>
 
+#include "dims/real.h"
 #include "guards/check.h"
 #include "support/error.h"
 
 namespace escapement {
 namespace {
 
-using Op = DimTable::Step::Op;
 
-std::string_view name_of(Op op) {
-  switch (op) {
-    case Op::add: return "add";
-    case Op::mul: return "mul";
-    case Op::floordiv: return "floordiv";
-    case Op::mod: return "mod";
-    case Op::min: return "min";
-    case Op::max: return "max";
-    case Op::constant:
-    case Op::symbol:
-    case Op::dim: break;
-  }
-  return "?";
-}
+
+std::string name_of_step(SizeOp op) { return op == SizeOp::add ? "add" : op == SizeOp::mul ? "mul" : std::string(name_of(op)); }
 
 std::string text(Slot slot) { return "t" + std::to_string(slot); }
 
@@ -40,7 +28,8 @@ void GuardProgram::finish() { shapes_.finish(); }
 
 bool GuardProgram::compile(GuardCompiler compiler) const {
   const bool trivial = shapes_.code().empty() && tests_.size() <= 1;
-  if (trivial) return false;
+  const bool called = std::ranges::any_of(code(), [](const ShapeProgram::Code& c) { return c.op == SizeOp::real_pow; });  // no instruction
+  if (trivial || called) return false;
   bool made = false;
   std::call_once(compiled_, [&] {
     code_ = compiler(*this);
@@ -65,7 +54,7 @@ std::string GuardProgram::to_string() const {
   std::string lines;
   for (const auto& [slot, value] : constants()) lines += text(slot) + " = " + std::to_string(value) + "\n";
   for (const ShapeProgram::Code& c : code()) {
-    lines += text(c.result) + " = " + std::string(name_of(c.op)) + " " + text(c.a) + " " + text(c.b) + "\n";
+    lines += text(c.result) + " = " + name_of_step(c.op) + " " + text(c.a) + (is_unary(c.op) ? "" : " " + text(c.b)) + "\n";
   }
   for (const Test& t : tests_) lines += text(t.left) + " " + std::string(relation_text(t.kind)) + " " + text(t.right) + "\n";
   for (const Slot slot : kept_) lines += "keep " + text(slot) + "\n";

@@ -13,6 +13,7 @@ using Op = DimTable::Step::Op;
 
 [[noreturn]] void refuse(Op op, int64_t divisor) {
   if (divides(op) && divisor == 0) throw UserError("a size of this call is divided by zero");
+  if (is_real_op(op)) throw UserError("the arithmetic on the sizes of this call leaves the finite floating-point numbers or 64 bits");
   throw UserError("the arithmetic on the sizes of this call overflows 64 bits");
 }
 
@@ -42,7 +43,7 @@ Slot ShapeProgram::add_constant(int64_t value) {
 }
 
 Slot ShapeProgram::emit(Op op, Slot a, Slot b) {
-  if (!divides(op) && b < a) std::swap(a, b);
+  if (commutes(op) && b < a) std::swap(a, b);
   const auto [entry, added] = slot_of_code_.try_emplace(Key{op, a, b}, 0);
   if (added) {
     entry->second = new_slot(std::max(levels_[a], levels_[b]));

@@ -214,18 +214,9 @@ class Translator {
   }
 
   void apply(DimTable::Step::Op op, std::vector<Dim>& stack) {
-    using Op = DimTable::Step::Op;
     const Dim b = stack.back();
     stack.pop_back();
-    Dim& a = stack.back();
-    switch (op) {
-      case Op::add: a = to_.add(a, b); break;
-      case Op::mul: a = to_.mul(a, b); break;
-      case Op::floordiv: a = to_.floordiv(a, b); break;
-      case Op::mod: a = to_.mod(a, b); break;
-      case Op::min: a = to_.min(a, b); break;
-      default: a = to_.max(a, b); break;
-    }
+    stack.back() = to_.apply(op, stack.back(), b);
   }
 
   const Trace& from_;

@@ -85,13 +85,13 @@ void add_method(py::object& type, const char* name) {
   type.attr(name) = py::cpp_function([](const c10::SymNode& node) { return function(node.get()); }, py::name(name), py::is_method(type));
 }
 
-// Python's math functions look these up on the node; torch's class has none.
+// Python's functions look these up on the node; torch's class has none. recording/dispatch.py adds those that need no rule of ours.
 void complete_node_class() {
-  static bool done = false;
-  if (std::exchange(done, true)) return;
   py::object type = py::module_::import("torch._C").attr("_SymNode");
   add_method<symbolic_sqrt>(type, "sym_sqrt");
   add_method<symbolic_trunc>(type, "trunc");
+  add_method<symbolic_trunc>(type, "sym_int");
+  add_method<symbolic_round>(type, "nearest");
 }
 
 }  // namespace
@@ -99,6 +99,7 @@ void complete_node_class() {
 void install_python_hooks() {
   python_hooks() = {&wrapped_number, &to_python, &from_python};
   set_shortcut_asks(&contiguous_asks);
+  complete_node_class();
 }
 
 bool is_symbolic(PyObject* object) {
@@ -119,7 +120,6 @@ c10::IValue symbolic_from_python(PyObject* object) {
 }
 
 PyObject* symint_to_python(const c10::SymInt& value) {
-  complete_node_class();
   if (const auto known = value.maybe_as_int()) return PyLong_FromLongLong(*known);
   return py::cast(value).release().ptr();
 }

@@ -56,23 +56,6 @@ Dim Tape::settled_symbol(Symbol symbol) {
   return found->second.is;
 }
 
-namespace {
-
-Dim applied(DimTable& dims, DimTable::Step::Op op, Dim a, Dim b) {
-  using K = DimTable::Step::Op;
-  switch (op) {
-    case K::add: return dims.add(a, b);
-    case K::mul: return dims.mul(a, b);
-    case K::floordiv: return dims.floordiv(a, b);
-    case K::mod: return dims.mod(a, b);
-    case K::min: return dims.min(a, b);
-    case K::max: return dims.max(a, b);
-    default: throw InternalError("a step of an expression is no operator");
-  }
-}
-
-}  // namespace
-
 Dim Tape::settled(Dim dim) {
   if (unsure_.empty() || closed) return dim;
   const auto symbols = dims().symbols(dim);
@@ -86,7 +69,7 @@ Dim Tape::settled(Dim dim) {
     } else {
       const Dim b = stack.back();
       stack.pop_back();
-      stack.back() = applied(dims(), step.op, stack.back(), b);
+      stack.back() = dims().apply(step.op, stack.back(), b);
     }
   }
   return stack.back();

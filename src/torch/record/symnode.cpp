@@ -2,6 +2,7 @@
 #include "torch/record/symnode.h"
 
 #include <cmath>
+#include <limits>
 
 #include "support/error.h"
 #include "support/floor_division.h"
@@ -224,6 +225,25 @@ BoolExprPtr compare_fraction(DimTable& dims, Guard::Kind relation, Dim dim, doub
   return dim_is_left ? bool_relation(Guard::Kind::less_equal, dim, below, hint) : bool_relation(Guard::Kind::less, below, dim, hint);
 }
 
+// Floats of sizes alone: numbers that are no longer finite at other sizes are no case of this comparison, and neither are infinite bounds.
+BoolExprPtr compare_real_sizes(Tape& tape, Guard::Kind relation, const FloatExpr& a, const FloatExpr& b, bool hint) {
+  using Op = DimTable::Step::Op;
+  const auto largest = [](const FloatExpr& e) {
+    const bool infinite = e.kind == FKind::constant && std::isinf(e.hint);
+    return infinite ? *float_constant(std::copysign(std::numeric_limits<double>::max(), e.hint)) : e;
+  };
+  const bool bounded = relation == Guard::Kind::less || !(std::isinf(a.hint) || std::isinf(b.hint));
+  const auto x = bounded ? real_dim(tape, largest(a)) : std::nullopt, y = bounded ? real_dim(tape, largest(b)) : std::nullopt;
+  if (!x || !y) return nullptr;
+  DimTable& dims = tape.dims();
+  const auto less = [&](Dim left, Dim right) { return dims.apply(Op::real_less, left, right); };
+  switch (relation) {
+    case Guard::Kind::less: return bool_relation(Guard::Kind::equal, less(*x, *y), dims.constant(1), hint);
+    case Guard::Kind::less_equal: return bool_relation(Guard::Kind::equal, less(*y, *x), dims.constant(0), hint);
+    default: return bool_relation(relation, dims.add(less(*x, *y), less(*y, *x)), dims.constant(0), hint);
+  }
+}
+
 BoolExprPtr compare_floats(Tape& tape, Guard::Kind relation, const FloatExprPtr& a, const FloatExprPtr& b) {
   const bool hint = holds(relation, a->hint, b->hint);
   if (!tape.live()) return bool_constant(hint);
@@ -231,6 +251,7 @@ BoolExprPtr compare_floats(Tape& tape, Guard::Kind relation, const FloatExprPtr&
   if (left && right) return bool_relation(relation, *left, *right, hint);
   if (left && b->kind == FKind::constant) return compare_fraction(tape.dims(), relation, *left, b->hint, true, hint);
   if (right && a->kind == FKind::constant) return compare_fraction(tape.dims(), relation, *right, a->hint, false, hint);
+  if (const auto sizes = compare_real_sizes(tape, relation, *a, *b, hint)) return sizes;
   const auto zero = [](const FloatExpr& e) { return e.kind == FKind::constant && e.hint == 0; };
   if (relation == Guard::Kind::less_equal && zero(*a) && never_negative(tape.dims(), *b)) return bool_constant(true);
   if (relation == Guard::Kind::less && zero(*b) && never_negative(tape.dims(), *a)) return bool_constant(false);
@@ -269,7 +290,16 @@ int64_t whole(double value) {
 
 }  // namespace
 
-// floor(a / b) of integers is a floordiv; any other float is looked at.
+// Of sizes an expression; a float that reads values is looked at.
+c10::SymNode Node::rounded(DimTable::Step::Op op, double hint) {
+  const int64_t seen = whole(hint);
+  const auto real = tape_->live() ? real_dim(*tape_, *float_) : std::nullopt;
+  if (real) return integer(tape_, tape_->dims().apply(op, *real), seen);
+  guard_float("", 0);
+  return wrap_int(seen);
+}
+
+// floor(a / b) of integers is a floordiv.
 c10::SymNode Node::floor() {
   if (kind_ != Kind::real) return clone();
   const FloatExpr& e = *float_;
@@ -278,7 +308,7 @@ c10::SymNode Node::floor() {
     const auto a = integral(tape_->dims(), *e.a), b = integral(tape_->dims(), *e.b);
     if (a && b) return integer(tape_, tape_->dims().floordiv(*a, *b), static_cast<int64_t>(std::floor(e.hint)));
   }
-  return wrap_int(whole(std::floor(guard_float("", 0))));
+  return rounded(DimTable::Step::Op::real_floor, std::floor(e.hint));
 }
 
 c10::SymNode Node::ceil() {
@@ -290,13 +320,22 @@ c10::SymNode Node::ceil() {
     const auto a = integral(dims, *e.a), b = integral(dims, *e.b);
     if (a && b) return integer(tape_, dims.neg(dims.floordiv(dims.neg(*a), *b)), static_cast<int64_t>(std::ceil(e.hint)));
   }
-  return wrap_int(whole(std::ceil(guard_float("", 0))));
+  return neg()->floor()->neg();
 }
 
 c10::SymNode Node::trunc() {
   if (kind_ != Kind::real) return clone();
   if (tape_->live() && never_negative(tape_->dims(), *float_)) return floor();
-  return wrap_int(whole(std::trunc(guard_float("", 0))));
+  if (float_->reads || !tape_->live()) {
+    guard_float("", 0);
+    return wrap_int(whole(std::trunc(float_->hint)));
+  }
+  const c10::SymNode zero = wrap_int(0);   // the integer nearer to it
+  return floor()->sym_max(zero)->add(ceil()->sym_min(zero));
+}
+
+c10::SymNode Node::round() {
+  return kind_ != Kind::real ? clone() : rounded(DimTable::Step::Op::real_round, std::nearbyint(float_->hint));
 }
 
 c10::SymNode Node::sym_sqrt() { return real(tape_, float_binary(FKind::sqrt, as_float(), nullptr)); }
@@ -379,6 +418,11 @@ bool is_wide(c10::SymNodeImpl* node) {
   if (own == nullptr || !node->is_int()) return false;
   const int64_t value = own->int_hint();
   return value != static_cast<int32_t>(value);
+}
+
+c10::SymNode symbolic_round(c10::SymNodeImpl* node) {
+  Node* own = Node::of(node);
+  return own ? own->round() : c10::SymNode();
 }
 
 c10::SymNode symbolic_trunc(c10::SymNodeImpl* node) {

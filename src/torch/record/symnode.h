@@ -2,7 +2,8 @@
 //
 // Integers and comparisons stay symbolic; a boolean that the host looks at becomes a guard of the outcome seen; an integer that
 // the host looks at is pinned to its value. Floats are small expressions over integers and 0-d tensors: an op that takes one as
-// a number gets a 0-d f64 value; a float that the host looks at pins the integers in it, or guards the tensor's value.
+// a number gets a 0-d f64 value; one of sizes that is rounded or compared is an expression of them; a float that the host looks at pins the
+// integers in it, or guards the tensor's value.
 #pragma once
 
 #include <c10/core/SymBool.h>
@@ -33,6 +34,8 @@ FloatExprPtr float_binary(FloatExpr::Kind kind, FloatExprPtr a, FloatExprPtr b);
 FloatExprPtr float_value(ValueId value, double hint);    // of a 0-d tensor
 ValueId materialise(Tape& tape, const FloatExpr& expr);  // 0-d f64
 bool never_negative(const DimTable& dims, const FloatExpr& expr);  // for any value of its symbols, as far as cheap reasoning goes
+// As an expression of sizes (dims/real.h); nothing if it reads values or is too long.
+std::optional<Dim> real_dim(Tape& tape, const FloatExpr& expr);
 void pin_float(Tape& tape, const FloatExpr& expr, const std::string& because);  // the host needs the number itself
 
 struct BoolExpr {
@@ -121,11 +124,13 @@ class Node final : public c10::SymNodeImpl {
   // Methods that torch's own class lacks and Python is given (python/symnode_python.cpp).
   c10::SymNode sym_sqrt();
   c10::SymNode trunc();
+  c10::SymNode round();   // half to even
 
  private:
   enum class Kind : uint8_t { integer, boolean, real };
   c10::SymNode compare(Guard::Kind relation, const c10::SymNode& left, const c10::SymNode& right);
   FloatExprPtr as_float() const;
+  c10::SymNode rounded(DimTable::Step::Op op, double hint);
   bool guard_or(bool otherwise, const char* file, int64_t line);
   bool was_told(bool otherwise) const;
 

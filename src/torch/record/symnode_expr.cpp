@@ -103,6 +103,45 @@ bool never_negative(const DimTable& dims, const FloatExpr& e) {
   return never_negative(dims, e, steps);
 }
 
+namespace {
+
+using SizeOp = DimTable::Step::Op;
+
+SizeOp size_op_of(FKind kind) {
+  switch (kind) {
+    case FKind::add: return SizeOp::real_add;
+    case FKind::mul: return SizeOp::real_mul;
+    case FKind::div: return SizeOp::real_div;
+    case FKind::pow: return SizeOp::real_pow;
+    case FKind::sqrt: return SizeOp::real_sqrt;
+    case FKind::min: return SizeOp::real_min;
+    default: return SizeOp::real_max;
+  }
+}
+
+// What occurs twice counts twice: whoever writes the expression down writes it twice.
+std::optional<Dim> real_dim(Tape& tape, const FloatExpr& e, int& steps) {
+  if (e.reads || --steps < 0) return {};
+  DimTable& dims = tape.dims();
+  if (e.kind == FKind::constant) return std::isfinite(e.hint) ? std::optional(dims.real(e.hint)) : std::nullopt;
+  if (e.kind == FKind::dim) return dims.apply(SizeOp::real, tape.settled(e.dim));
+  const auto negative = [&](Dim dim) { return dims.apply(SizeOp::real_mul, dim, dims.real(-1)); };
+  const auto a = real_dim(tape, *e.a, steps);
+  if (!a) return {};
+  if (e.kind == FKind::neg) return negative(*a);
+  if (!e.b) return dims.apply(size_op_of(e.kind), *a);
+  const auto b = real_dim(tape, *e.b, steps);
+  if (!b) return {};
+  return e.kind == FKind::sub ? dims.apply(SizeOp::real_add, *a, negative(*b)) : dims.apply(size_op_of(e.kind), *a, *b);
+}
+
+}  // namespace
+
+std::optional<Dim> real_dim(Tape& tape, const FloatExpr& e) {
+  int steps = 48;
+  return real_dim(tape, e, steps);
+}
+
 void pin_float(Tape& tape, const FloatExpr& e, const std::string& because) {
   Seen seen;
   pin_float(tape, e, because, seen);

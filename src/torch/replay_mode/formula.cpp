@@ -11,14 +11,15 @@ namespace {
 
 using Operation = SizeOp;
 
-const char* sign_of(Operation op) {
+std::string_view sign_of(Operation op) {
   switch (op) {
     case Operation::add: return " + ";
     case Operation::mul: return "*";
     case Operation::floordiv: return " // ";
     case Operation::mod: return " % ";
     case Operation::min: return " min ";
-    default: return " max ";
+    case Operation::max: return " max ";
+    default: return {};
   }
 }
 
@@ -71,8 +72,10 @@ std::string Formula::text() const {
     }
     const std::string right = std::move(stack.back());
     stack.pop_back();
+    const std::string sign(sign_of(step.op));
     const bool product = step.op == Operation::mul;
-    stack.back() = product ? stack.back() + sign_of(step.op) + right : "(" + stack.back() + sign_of(step.op) + right + ")";
+    if (sign.empty()) stack.back() = std::string(name_of(step.op)) + "(" + stack.back() + (is_unary(step.op) ? ")" : ", " + right + ")");
+    else stack.back() = product ? stack.back() + sign + right : "(" + stack.back() + sign + right + ")";
   }
   return stack.back();
 }
