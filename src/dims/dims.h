@@ -140,7 +140,7 @@ class DimTable {
   // --- structure, for those who compile expressions (postfix program: push constant/symbol, then operators)
   struct Step {
     enum class Op : uint8_t { constant, symbol, dim, add, mul, floordiv, mod, min, max,
-                              real, real_add, real_mul, real_div, real_pow, real_sqrt, real_min, real_max, real_less, real_floor, real_round } op;
+                              real, real_add, real_mul, real_div, real_pow, real_sqrt, real_log2, real_min, real_max, real_less, real_floor, real_round } op;
     int64_t constant = 0;
     Symbol symbol;
     Dim dim;

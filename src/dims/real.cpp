@@ -16,7 +16,7 @@ constexpr double kTooFar = 9.2e18;   // of integers in 64 bits
 constexpr std::pair<SizeOp, std::string_view> kNames[] = {
     {SizeOp::floordiv, "floordiv"}, {SizeOp::mod, "mod"}, {SizeOp::min, "min"}, {SizeOp::max, "max"}, {SizeOp::add, "wide_add"},
     {SizeOp::mul, "wide_mul"}, {SizeOp::real, "real"}, {SizeOp::real_add, "real_add"}, {SizeOp::real_mul, "real_mul"},
-    {SizeOp::real_div, "real_div"}, {SizeOp::real_pow, "real_pow"}, {SizeOp::real_sqrt, "real_sqrt"}, {SizeOp::real_min, "real_min"},
+    {SizeOp::real_div, "real_div"}, {SizeOp::real_pow, "real_pow"}, {SizeOp::real_sqrt, "real_sqrt"}, {SizeOp::real_log2, "real_log2"}, {SizeOp::real_min, "real_min"},
     {SizeOp::real_max, "real_max"}, {SizeOp::real_less, "real_less"}, {SizeOp::real_floor, "real_floor"}, {SizeOp::real_round, "real_round"},
 };
 
@@ -98,6 +98,7 @@ ExactSize exact_real(SizeOp op, int64_t a, int64_t b) {
     case SizeOp::real_div: return y == 0 ? ExactSize() : finite(x / y);
     case SizeOp::real_pow: return finite(std::pow(x, y));
     case SizeOp::real_sqrt: return finite(std::sqrt(x));
+    case SizeOp::real_log2: return finite(std::log2(x));
     case SizeOp::real_min: return y < x ? b : a;
     case SizeOp::real_max: return y > x ? b : a;
     case SizeOp::real_less: return x < y;
@@ -116,6 +117,7 @@ Range real_range(SizeOp op, Range a, Range b) {
     case SizeOp::real_div: return range_of(quotient(x, y));
     case SizeOp::real_pow: return x.low >= 0 ? range_of({0, kInfinity}) : Range();
     case SizeOp::real_sqrt: return range_of({std::sqrt(std::max(x.low, 0.0)), std::sqrt(std::max(x.high, 0.0))});
+    case SizeOp::real_log2: return range_of({std::log2(std::max(x.low, 0.0)), std::log2(std::max(x.high, 0.0))});
     case SizeOp::real_min: return range_of({std::min(x.low, y.low), std::min(x.high, y.high)});
     case SizeOp::real_max: return range_of({std::max(x.low, y.low), std::max(x.high, y.high)});
     case SizeOp::real_less: return truths(x, y);

@@ -15,7 +15,10 @@ namespace escapement {
 using SizeOp = DimTable::Step::Op;
 
 constexpr bool is_real_op(SizeOp op) { return op >= SizeOp::real; }
-constexpr bool is_unary(SizeOp op) { return op == SizeOp::real || op == SizeOp::real_sqrt || op == SizeOp::real_floor || op == SizeOp::real_round; }
+constexpr bool is_unary(SizeOp op) {
+  return op == SizeOp::real || op == SizeOp::real_sqrt || op == SizeOp::real_log2 || op == SizeOp::real_floor || op == SizeOp::real_round;
+}
+constexpr bool is_of_libm(SizeOp op) { return op == SizeOp::real_pow || op == SizeOp::real_log2; }   // no instruction of a processor
 constexpr bool takes_real(SizeOp op) { return is_real_op(op) && op != SizeOp::real; }
 constexpr bool makes_real(SizeOp op) { return is_real_op(op) && op != SizeOp::real_floor && op != SizeOp::real_round && op != SizeOp::real_less; }
 constexpr bool commutes(SizeOp op) {

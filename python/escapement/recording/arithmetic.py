@@ -152,13 +152,19 @@ def rounding(function):
     return bind
 
 
+def is_whole(number):
+    try:
+        return number == math.floor(number)
+    except (OverflowError, ValueError):   # infinity and NaN cannot be rounded
+        return False
+
+
 def rounded(number, digits=None):
     if digits is None:
         return number if whole(number) else nearest(number)
     return number if whole(number) and digits >= 0 else round(plain(number), plain(digits))
 
 
-is_whole = where_it_fits(lambda number: number == math.floor(number), float.is_integer)   # infinity and NaN cannot be rounded
 nearest = where_it_fits(lambda number: torch.SymInt(number.node.nearest()), round)
 
 

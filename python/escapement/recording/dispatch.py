@@ -16,7 +16,7 @@ from .bodies import BODIES, Body, flow_bodies, graphs, is_pure
 
 # The key the core records at. cond's own kernel rejects symbolic operands; to the recorder a branch is just a guarded read.
 RECORDER_KEY = "DeferredInit"
-FUNCTIONS = ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "log2")
+FUNCTIONS = ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh")
 # Run as Python in training these forget to restore the random state: gradients would be silently wrong.
 CHECKPOINTS = ("tag_activation_checkpoint", "wrap_activation_checkpoint")
 

@@ -10,8 +10,6 @@
 namespace escapement {
 namespace {
 
-
-
 std::string name_of_step(SizeOp op) { return op == SizeOp::add ? "add" : op == SizeOp::mul ? "mul" : std::string(name_of(op)); }
 
 std::string text(Slot slot) { return "t" + std::to_string(slot); }
@@ -28,7 +26,7 @@ void GuardProgram::finish() { shapes_.finish(); }
 
 bool GuardProgram::compile(GuardCompiler compiler) const {
   const bool trivial = shapes_.code().empty() && tests_.size() <= 1;
-  const bool called = std::ranges::any_of(code(), [](const ShapeProgram::Code& c) { return c.op == SizeOp::real_pow; });  // no instruction
+  const bool called = std::ranges::any_of(code(), [](const ShapeProgram::Code& c) { return is_of_libm(c.op); });
   if (trivial || called) return false;
   bool made = false;
   std::call_once(compiled_, [&] {

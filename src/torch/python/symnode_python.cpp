@@ -89,6 +89,7 @@ void add_method(py::object& type, const char* name) {
 void complete_node_class() {
   py::object type = py::module_::import("torch._C").attr("_SymNode");
   add_method<symbolic_sqrt>(type, "sym_sqrt");
+  add_method<symbolic_log2>(type, "sym_log2");
   add_method<symbolic_trunc>(type, "trunc");
   add_method<symbolic_trunc>(type, "sym_int");
   add_method<symbolic_round>(type, "nearest");

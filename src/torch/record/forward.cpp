@@ -40,7 +40,7 @@ std::string text_of(const std::optional<c10::OperatorName>& step) { return step 
 
 Forward::Forward(Departure departure) : from_(std::move(departure)) { pass_over(); }
 
-// Numbers that became values of the trace inside of an operator that took them (float_power.h): the program does not come to them.
+// Numbers that became values of the trace inside of an operator that took them (libm.h): the program does not come to them.
 void Forward::pass_over() {
   const auto is_hidden = [](const ScriptStep& step) { return step.name && step.name->name == "escapement::power"; };
   while (active() && is_hidden((*from_.script)[next_])) ++next_;

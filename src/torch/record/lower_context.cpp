@@ -3,6 +3,7 @@
 #include <cfloat>
 #include <cmath>
 
+#include "dims/real.h"
 #include "support/error.h"
 #include "torch/record/lower.h"
 #include "torch/record/symnode.h"
@@ -249,6 +250,11 @@ bool OpCall::real_must_fit(const c10::Scalar& s, DType dtype) {
   const Node* const node = Node::of(s.toSymFloat().toSymNodeImplUnowned());
   if (!range || !node) return true;
   if (!real_fits(node->float_hint(), dtype)) return false;
+  if (const auto sizes = real_dim(tape, *node->float_expr())) {
+    tape.guard_relation(Guard::Kind::equal, table().apply(SizeOp::real_less, *sizes, table().real(range->first)), table().constant(0), true, kMustFit);
+    tape.guard_relation(Guard::Kind::equal, table().apply(SizeOp::real_less, table().real(range->second), *sizes), table().constant(0), true, kMustFit);
+    return true;
+  }
   const ValueId number = scalar(s, DType::f64);
   const auto apply = [&](Op op, std::vector<ValueId> operands) { return build.pointwise(op, operands); };
   const ValueId low = constant(range->first, DType::f64), high = constant(range->second, DType::f64);

@@ -1,6 +1,7 @@
 // Creation, indexing, combining, contractions.
 #include "torch/record/lower_families.h"
 #include "torch/record/suggested_format.h"
+#include "torch/record/symnode.h"
 
 namespace escapement {
 
@@ -75,6 +76,44 @@ bool lower_full(OpCall& call) {
   return call.done(call.build.create(Op::full, std::move(attrs)));
 }
 
+namespace {
+
+// start, end and step of an arange, or nothing where one is no number that the trace can name.
+struct Steps {
+  FloatExprPtr start, end, step;
+};
+
+FloatExprPtr number_given(OpCall& call, std::string_view name, double otherwise) {
+  if (!call.given(name)) return float_constant(otherwise);
+  const auto s = call.scalar_arg(name);
+  if (!s || s->isComplex()) return nullptr;
+  if (!s->isSymInt() && !s->isSymFloat()) return float_constant(s->toDouble());
+  const Node* const node = Node::of(s->isSymInt() ? s->toSymInt().toSymNodeImplUnowned() : s->toSymFloat().toSymNodeImplUnowned());
+  return node != nullptr && &node->tape() == &call.tape ? node->as_float() : nullptr;
+}
+
+// The length is computed in double, as ATen does, from numbers of which one is a float of sizes. Of constants it is ATen's own call, to the last bit.
+bool lower_float_arange(OpCall& call, DType dtype) {
+  const Steps of{number_given(call, "start", 0), number_given(call, "end", 0), number_given(call, "step", 1)};
+  if (!is_float(dtype) || !of.start || !of.end || !of.step) return call.decline(Reason::call_attribute);
+  const FloatExprPtr count = float_binary(FloatExpr::Kind::div, float_binary(FloatExpr::Kind::sub, of.end, of.start), of.step);
+  const auto quotient = count->kind != FloatExpr::Kind::constant ? real_dim(call.tape, *count) : std::nullopt;
+  if (!quotient || !(count->hint >= 0)) return call.decline(Reason::call_attribute);
+  using SizeOp = DimTable::Step::Op;
+  DimTable& dims = call.table();
+  call.tape.guard_relation(Guard::Kind::equal, dims.apply(SizeOp::real_less, *quotient, dims.real(0)), dims.constant(0), true, "arange does not run backwards");
+  Attrs attrs;
+  attrs.sizes = {dims.neg(dims.apply(SizeOp::real_floor, dims.apply(SizeOp::real_mul, *quotient, dims.real(-1))))};
+  attrs.dtype = DType::f64;
+  attrs.value = number_of(call.tape, c10::Scalar(0));
+  attrs.value2 = number_of(call.tape, c10::Scalar(1));
+  const ValueId counted = call.build.create(Op::arange, std::move(attrs));
+  const auto apply = [&](Op op, ValueId a, ValueId b) { return call.build.pointwise(op, std::vector<ValueId>{a, b}); };
+  return call.done(call.build.cast(apply(Op::add, apply(Op::mul, counted, materialise(call.tape, *of.step)), materialise(call.tape, *of.start)), dtype));
+}
+
+}  // namespace
+
 // arange of integers, and of floats where start, end and step are whole numbers: there the length follows from integers. In half types ATen
 // counts on from numbers that are rounded already, by vectors of the machine's width.
 bool lower_arange(OpCall& call) {
@@ -93,7 +132,8 @@ bool lower_arange(OpCall& call) {
     return dims.constant(static_cast<int64_t>(v));
   };
   const auto start = whole("start", 0), end = whole("end", 0), step = whole("step", 1);
-  if (!start || !end || !step || !dims.as_constant(*step)) return call.decline(Reason::call_attribute);
+  if (!start || !end || !step) return lower_float_arange(call, dtype);
+  if (!dims.as_constant(*step)) return call.decline(Reason::call_attribute);
   const int64_t by = *dims.as_constant(*step);
   const Dim span = by > 0 ? dims.sub(*end, *start) : dims.sub(*start, *end);
   const Dim stride = dims.constant(by > 0 ? by : -by);

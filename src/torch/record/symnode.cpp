@@ -339,6 +339,7 @@ c10::SymNode Node::round() {
 }
 
 c10::SymNode Node::sym_sqrt() { return real(tape_, float_binary(FKind::sqrt, as_float(), nullptr)); }
+c10::SymNode Node::sym_log2() { return real(tape_, float_binary(FKind::log2, as_float(), nullptr)); }
 c10::SymNode Node::sym_float() { return real(tape_, as_float()); }
 c10::SymNode Node::clone() { return c10::SymNode::reclaim_copy(this); }
 
@@ -411,6 +412,11 @@ std::string Node::str() {
 c10::SymNode symbolic_sqrt(c10::SymNodeImpl* node) {
   Node* own = Node::of(node);
   return own ? own->sym_sqrt() : c10::SymNode();
+}
+
+c10::SymNode symbolic_log2(c10::SymNodeImpl* node) {
+  Node* own = Node::of(node);
+  return own ? own->sym_log2() : c10::SymNode();
 }
 
 bool is_wide(c10::SymNodeImpl* node) {

@@ -21,7 +21,7 @@ struct FloatExpr;
 using FloatExprPtr = std::shared_ptr<const FloatExpr>;
 
 struct FloatExpr {
-  enum class Kind : uint8_t { constant, dim, value, add, sub, mul, div, pow, sqrt, neg, min, max } kind = Kind::constant;
+  enum class Kind : uint8_t { constant, dim, value, add, sub, mul, div, pow, sqrt, log2, neg, min, max } kind = Kind::constant;
   bool reads = false;     // there is a value in it
   uint32_t depth = 0;
   double hint = 0;        // the value at recording
@@ -120,16 +120,17 @@ class Node final : public c10::SymNodeImpl {
   bool is_constant() override { return false; }
   bool is_symbolic() override { return true; }
 
+  FloatExprPtr as_float() const;
   const Node& number() const;   // itself, or of a truth value the integer that it is; lives as long as this node
   // Methods that torch's own class lacks and Python is given (python/symnode_python.cpp).
   c10::SymNode sym_sqrt();
+  c10::SymNode sym_log2();
   c10::SymNode trunc();
   c10::SymNode round();   // half to even
 
  private:
   enum class Kind : uint8_t { integer, boolean, real };
   c10::SymNode compare(Guard::Kind relation, const c10::SymNode& left, const c10::SymNode& right);
-  FloatExprPtr as_float() const;
   c10::SymNode rounded(DimTable::Step::Op op, double hint);
   bool guard_or(bool otherwise, const char* file, int64_t line);
   bool was_told(bool otherwise) const;

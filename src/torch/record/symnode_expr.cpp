@@ -7,7 +7,7 @@
 #include <unordered_set>
 
 #include "support/error.h"
-#include "torch/record/float_power.h"
+#include "torch/record/libm.h"
 #include "torch/record/unharmed.h"
 #include "trace/guard_relation.h"
 
@@ -26,6 +26,7 @@ double apply(FKind kind, double a, double b) {
     case FKind::div: return a / b;
     case FKind::pow: return std::pow(a, b);
     case FKind::sqrt: return std::sqrt(a);
+    case FKind::log2: return std::log2(a);
     case FKind::neg: return -a;
     case FKind::min: return b < a ? b : a;
     case FKind::max: return b > a ? b : a;
@@ -114,6 +115,7 @@ SizeOp size_op_of(FKind kind) {
     case FKind::div: return SizeOp::real_div;
     case FKind::pow: return SizeOp::real_pow;
     case FKind::sqrt: return SizeOp::real_sqrt;
+    case FKind::log2: return SizeOp::real_log2;
     case FKind::min: return SizeOp::real_min;
     default: return SizeOp::real_max;
   }
@@ -226,6 +228,7 @@ ValueId made_of(Tape& tape, const FloatExpr& e, Made& made) {
   std::vector<ValueId> operands{materialise(tape, *e.a, made)};
   if (e.b) operands.push_back(materialise(tape, *e.b, made));
   if (e.kind == FKind::pow) return record_power(tape, operands[0], e.a->hint, operands[1], e.b->hint);
+  if (e.kind == FKind::log2) return record_log2(tape, operands[0], e.a->hint);
   return tape.builder.pointwise(op_of(e.kind), operands);
 }
 

@@ -20,6 +20,7 @@ ESCAPEMENT_API PythonHooks& python_hooks();
 
 // Methods that torch's own symbolic numbers lack; null if the node is none of ours.
 ESCAPEMENT_API c10::SymNode symbolic_sqrt(c10::SymNodeImpl* node);
+ESCAPEMENT_API c10::SymNode symbolic_log2(c10::SymNodeImpl* node);
 ESCAPEMENT_API c10::SymNode symbolic_trunc(c10::SymNodeImpl* node);
 ESCAPEMENT_API c10::SymNode symbolic_round(c10::SymNodeImpl* node);   // half to even
 // An integer of ours whose value does not fit 32 bits; but the ends of 64 bits, at which no relation can be guarded: reading them raises.

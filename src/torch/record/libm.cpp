@@ -1,5 +1,5 @@
-// See float_power.h.
-#include "torch/record/float_power.h"
+// See libm.h.
+#include "torch/record/libm.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
@@ -23,15 +23,18 @@ at::Tensor power(const at::Tensor& base, const at::Tensor& exponent) {
   return result;
 }
 
-const c10::OperatorHandle& power_operator() {
+at::Tensor log2(const at::Tensor& x) { return at::scalar_tensor(std::log2(x.item<double>()), x.options()); }
+
+c10::OperatorHandle libm_operator(const char* name) {
   static const auto library = [] {
     auto lib = std::make_unique<torch::Library>(torch::Library::FRAGMENT, "escapement", std::nullopt, __FILE__, static_cast<uint32_t>(__LINE__));
     lib->def("power(Tensor base, Tensor exponent) -> Tensor", {at::Tag::pointwise});
     lib->impl("power", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, &power));
+    lib->def("log2(Tensor x) -> Tensor", {at::Tag::pointwise});
+    lib->impl("log2", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, &log2));
     return lib;
   }();
-  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("escapement::power", "");
-  return op;
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "");
 }
 
 at::Tensor wrapped(Tape& tape, ValueId value, double seen) {
@@ -39,12 +42,21 @@ at::Tensor wrapped(Tape& tape, ValueId value, double seen) {
   return Wrapper::make(at::scalar_tensor(seen, at::TensorOptions(tape.recording.device).dtype(at::kDouble)), tape.shared_from_this(), value);
 }
 
+ValueId recorded(Tape& tape, const c10::OperatorHandle& function, torch::jit::Stack stack) {
+  record_op(tape, function, stack);
+  return tape.value_of(stack[0].toTensor());
+}
+
 }  // namespace
 
 ValueId record_power(Tape& tape, ValueId base_value, double base, ValueId exponent_value, double exponent) {
-  torch::jit::Stack stack{wrapped(tape, base_value, base), wrapped(tape, exponent_value, exponent)};
-  record_op(tape, power_operator(), stack);
-  return tape.value_of(stack[0].toTensor());
+  static const auto function = libm_operator("escapement::power");
+  return recorded(tape, function, {wrapped(tape, base_value, base), wrapped(tape, exponent_value, exponent)});
+}
+
+ValueId record_log2(Tape& tape, ValueId value, double seen) {
+  static const auto function = libm_operator("escapement::log2");
+  return recorded(tape, function, {wrapped(tape, value, seen)});
 }
 
 }  // namespace escapement

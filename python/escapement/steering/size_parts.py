@@ -1,0 +1,189 @@
+"""Functions of torch that take sizes for numbers, in terms that take symbols: for size_arguments.py, which has Dynamo trace these where a size is one.
+
+Each has the signature of the function that it stands for, gives its values and raises its errors, or returns None where it is not made for the
+arguments; then torch's own is called. Comparisons of sizes are guards.
+"""
+
+import math
+
+import torch
+
+REAL = (torch.float32, torch.float64)   # where ATen's steps are those of the dtype
+
+
+# --- pooling
+
+def per_axis(sizes, rank):
+    sizes = list(sizes) if isinstance(sizes, (list, tuple)) else [sizes]
+    return sizes * rank if len(sizes) == 1 else sizes
+
+
+def windows(x, kernel, stride):
+    """The elements of each window in the last axes, of which there are as many as sizes in `kernel`."""
+    rank = len(kernel)
+    if all(k == size for k, size in zip(kernel, x.shape[-rank:])):
+        return x[(..., *[None] * rank, *[slice(None)] * rank)]   # one window
+    outer = x.dim() - rank
+    for axis, (size, step) in enumerate(zip(kernel, stride), outer):
+        count = (x.shape[axis] - size) // step + 1
+        index = torch.arange(count, device=x.device)[:, None] * step + torch.arange(size, device=x.device)
+        x = x.index_select(axis, index.reshape(-1)).unflatten(axis, (count, size)).movedim(axis + 1, -1)
+    return x
+
+
+def pooled(x, rank, kernel_size, stride, padding, ceil_mode, *others):
+    """Its windows; None where there is padding, a part of a window, or what torch refuses."""
+    kernel, padding = per_axis(kernel_size, rank), per_axis(padding, rank)
+    if not x.is_floating_point() or x.dim() not in (rank + 1, rank + 2) or len(kernel) != rank or ceil_mode or any(other is not None for other in others):
+        return None
+    if any(p != 0 for p in padding) or any(k < 1 for k in kernel) or any(size < 1 for size in x.shape[-rank - 1:]):
+        return None
+    stride = per_axis(stride, rank) if stride is not None and stride != [] and stride != () else kernel
+    if len(stride) != rank or any(step < 1 for step in stride) or any(k > size for k, size in zip(kernel, x.shape[-rank:])):
+        return None
+    return windows(x, kernel, stride)
+
+
+def average(rank):
+    def avg_pool(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
+        found = pooled(input, rank, kernel_size, stride, padding, ceil_mode, divisor_override)
+        return None if found is None else found.mean([*range(-rank, 0)])
+    return avg_pool
+
+
+def largest(rank):
+    def max_pool(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False):
+        dilated = None if all(step == 1 for step in per_axis(dilation, rank)) else dilation
+        found = pooled(input, rank, kernel_size, stride, padding, ceil_mode, dilated)
+        if found is None:
+            return None
+        if torch.is_grad_enabled() and input.requires_grad:
+            return found.flatten(-rank).max(-1).values   # the first of those that are equal gets the gradient
+        return found.amax([*range(-rank, 0)])
+    return max_pool
+
+
+# --- ranges
+
+def options_of(dtype, layout, out, requires_grad, *numbers):
+    """The dtype; None for what is left to torch."""
+    if out is not None or requires_grad or layout not in (None, torch.strided) or not all(isinstance(number, (int, float)) for number in numbers):
+        return None
+    dtype = torch.get_default_dtype() if dtype is None else dtype
+    return dtype if dtype in REAL else None
+
+
+def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+    dtype = options_of(dtype, layout, out, requires_grad, start, end)
+    if dtype is None or pin_memory or steps < 0:
+        return None
+    if steps < 2:
+        return torch.full((steps,), start, dtype=dtype, device=device)
+    first, last = torch.full((), start, dtype=dtype, device=device), torch.full((), end, dtype=dtype, device=device)
+    step, index = (last - first) / (steps - 1), torch.arange(steps, device=device)
+    return torch.where(index < steps // 2, first + step * index, last - step * (steps - 1 - index))
+
+
+def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+    exponents = linspace(start, end, steps, out=out, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, requires_grad=requires_grad)
+    return None if exponents is None or not isinstance(base, (int, float)) else torch.pow(base, exponents)
+
+
+def frequencies(whole):
+    def fftfreq(n, d=1.0, *, out=None, dtype=None, layout=None, device=None, requires_grad=False):
+        dtype = options_of(dtype, layout, out, requires_grad, d)
+        if dtype is None or n < 1:
+            return None
+        index = torch.arange(n if whole else n // 2 + 1, dtype=dtype, device=device)
+        return (torch.where(index < (n + 1) // 2, index, index - n) if whole else index) * (1.0 / (n * d))
+    return fftfreq
+
+
+def linspace_from_minus_one(theta, steps, align_corners):
+    if steps <= 1:
+        return torch.zeros((1,), dtype=theta.dtype, device=theta.device)   # of none and of one
+    places = linspace(-1, 1, steps, dtype=theta.dtype, device=theta.device)
+    return places if align_corners else places * (steps - 1) / steps
+
+
+def affine_grid_generator(theta, size, align_corners):
+    size = list(size)
+    if theta.dtype not in REAL or len(size) != theta.shape[-1] + 1 or len(size) not in (4, 5) or theta.dim() != 3 or any(n < 1 for n in size):
+        return None
+    batch, _, *sizes = size
+    places = [linspace_from_minus_one(theta, n, align_corners) for n in sizes]
+    axes = [place.reshape([-1 if at == axis else 1 for at in range(len(sizes))]).expand(sizes) for axis, place in enumerate(places)]
+    base = torch.stack([*axes[::-1], torch.ones(sizes, dtype=theta.dtype, device=theta.device)], -1)
+    grid = base.reshape(1, -1, len(sizes) + 1).expand(batch, -1, -1).bmm(theta.transpose(1, 2))
+    return grid.view([batch, *sizes, len(sizes)])
+
+
+# --- windows of signals: `of` makes the n values of one that is symmetric
+
+def window(of):
+    def made(window_length, periodic=True, *numbers, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, **named):
+        dtype = options_of(dtype, layout, None, requires_grad, *numbers, *named.values())
+        if dtype is None or pin_memory or window_length < 2 or not isinstance(periodic, bool):
+            return None
+        count = window_length + 1 if periodic else window_length
+        values = of(torch.arange(count, dtype=dtype, device=device), count, *numbers, **named)
+        return values[:-1] if periodic else values
+    return made
+
+
+def hann(index, count):
+    return hamming(index, count, 0.5, 0.5)
+
+
+def hamming(index, count, alpha=0.54, beta=0.46):
+    return (index * (math.pi * 2 / (count - 1))).cos() * -beta + alpha
+
+
+def blackman(index, count):
+    angle = index * (math.pi / (count - 1))
+    return (angle * 4).cos() * 0.08 - (angle * 2).cos() * 0.5 + 0.42
+
+
+def bartlett(index, count):
+    rising = index * (2 / (count - 1))
+    return torch.where(index < (count - 1) // 2 + 1, rising, 2 - rising)
+
+
+# --- indices
+
+def one_hot(tensor, num_classes=-1):
+    if tensor.dtype != torch.int64 or num_classes < 1:
+        return None
+    return torch.zeros([*tensor.shape, num_classes], dtype=torch.int64, device=tensor.device).scatter_(-1, tensor.unsqueeze(-1), 1)
+
+
+def triangle(part):
+    def indices(row, col, offset=0, *, dtype=torch.int64, layout=None, device=None, pin_memory=False):
+        if layout not in (None, torch.strided) or pin_memory or row < 0 or col < 0 or dtype not in (torch.int32, torch.int64):
+            return None
+        places = part(torch.ones((row, col), dtype=torch.bool, device=device), offset)
+        return places.nonzero().t().to(dtype).contiguous()
+    return indices
+
+
+def as_tensor(data, dtype=None, device=None):
+    return torch.tensor(list(data), dtype=dtype, device=device) if isinstance(data, (tuple, list)) else None
+
+
+def tensor_split(input, indices_or_sections, dim=0):
+    count = indices_or_sections
+    if type(count) is not int or count < 1 or not -input.dim() <= dim < input.dim():
+        return None
+    found, start = [], 0
+    for place in range(count):
+        length = (input.shape[dim] + count - 1 - place) // count
+        found.append(input.narrow(dim, start, length))
+        start = start + length
+    return tuple(found)
+
+
+def diagonal(input, offset=0, dim1=0, dim2=1):
+    if input.dim() < 2:
+        return None
+    planes = input.movedim((dim1, dim2), (-2, -1))
+    return (planes[..., offset:] if offset >= 0 else planes[..., -offset:, :]).diagonal(0, -2, -1)
