@@ -26,7 +26,7 @@ class ExactRemainders(TorchDispatchMode):
     def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
         found = OPERATOR.match(operator._schema.name)
         if found and not found[1] and not kwargs and len(args) == 2 and (made := self.made(found[2], *args)) is not None:
-            return args[0].copy_(made) if found[3] else made
+            return (args[0] if found[3] else operator(*args)).copy_(made)   # laid out as eager lays it out
         return operator(*args, **(kwargs or {}))
 
     @staticmethod

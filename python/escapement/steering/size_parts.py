@@ -7,6 +7,7 @@ arguments; then torch's own is called. Comparisons of sizes are guards.
 import math
 
 import torch
+from torch.fx.experimental.symbolic_shapes import has_static_value
 
 REAL = (torch.float32, torch.float64)   # where ATen's steps are those of the dtype
 
@@ -31,13 +32,17 @@ def windows(x, kernel, stride):
     return x
 
 
-def pooled(x, rank, kernel_size, stride, padding, ceil_mode, *others):
-    """Its windows; None where there is padding, a part of a window, or what torch refuses."""
+def pooled(x, rank, kernel_size, stride, padding, ceil_mode, *others, filler):
+    """Its windows; None where a window may be cut off, and where torch refuses."""
     kernel, padding = per_axis(kernel_size, rank), per_axis(padding, rank)
     if not x.is_floating_point() or x.dim() not in (rank + 1, rank + 2) or len(kernel) != rank or ceil_mode or any(other is not None for other in others):
         return None
-    if any(p != 0 for p in padding) or any(k < 1 for k in kernel) or any(size < 1 for size in x.shape[-rank - 1:]):
+    if len(padding) != rank or any(k < 1 for k in kernel) or any(size < 1 for size in x.shape[-rank - 1:]):
         return None
+    if not all(has_static_value(p) and p == 0 for p in padding):   # whether a symbol is 0 is not asked
+        if any(p < 0 or 2 * p > k for p, k in zip(padding, kernel)):
+            return None
+        x = torch.nn.functional.pad(x, [p for p in padding[::-1] for _ in range(2)], value=filler)
     stride = per_axis(stride, rank) if stride is not None and stride != [] and stride != () else kernel
     if len(stride) != rank or any(step < 1 for step in stride) or any(k > size for k, size in zip(kernel, x.shape[-rank:])):
         return None
@@ -46,7 +51,8 @@ def pooled(x, rank, kernel_size, stride, padding, ceil_mode, *others):
 
 def average(rank):
     def avg_pool(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
-        found = pooled(input, rank, kernel_size, stride, padding, ceil_mode, divisor_override)
+        counted = None if count_include_pad or all(has_static_value(p) and p == 0 for p in per_axis(padding, rank)) else False
+        found = pooled(input, rank, kernel_size, stride, padding, ceil_mode, divisor_override, counted, filler=0.0)
         return None if found is None else found.mean([*range(-rank, 0)])
     return avg_pool
 
@@ -54,7 +60,7 @@ def average(rank):
 def largest(rank):
     def max_pool(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False):
         dilated = None if all(step == 1 for step in per_axis(dilation, rank)) else dilation
-        found = pooled(input, rank, kernel_size, stride, padding, ceil_mode, dilated)
+        found = pooled(input, rank, kernel_size, stride, padding, ceil_mode, dilated, filler=-math.inf)
         if found is None:
             return None
         if torch.is_grad_enabled() and input.requires_grad:

@@ -243,6 +243,8 @@ void note_outputs(Tape& tape, const std::vector<c10::IValue>& outputs) {
   if (tape.live()) note_inference(tape, outputs);
   for (const c10::IValue& v : outputs) {
     if (!tape.live()) return;
+    const Wrapper* const w = v.isTensor() ? Wrapper::of(v.toTensor()) : nullptr;
+    if (w != nullptr && is_lazy(w->inner())) return tape.refuse(Reason::unsupported_tensor, "a result that is conjugated or negated by a bit");
     Output out = output_of(tape, v);
     if (tape.live()) tape.builder.output(std::move(out));
   }

@@ -23,6 +23,7 @@
 #include "torch/record/forward.h"
 #include "torch/record/gradient_mirror.h"
 #include "torch/record/host_value.h"
+#include "torch/record/lazy_bits.h"
 #include "torch/record/lower.h"
 #include "torch/record/made_of_rows.h"
 #include "torch/record/order_by_ones.h"
@@ -299,12 +300,18 @@ class OneOp {
 
   bool results_are_plain() {
     for (const at::Tensor& real : call_.reals) {
-      if (!real.defined() || (is_plain(real) && tape_.is_home(real))) continue;
-      if (is_plain(real)) tape_.refuse(Reason::device_mixed, plan_.target + " makes a tensor on " + real.device().str());
+      const bool plain = is_plain(real) || (is_lazy(real) && std::any_of(args_.begin(), args_.end(), is_recorded_lazy));   // a view of one
+      if (!real.defined() || (plain && tape_.is_home(real))) continue;
+      if (plain) tape_.refuse(Reason::device_mixed, plan_.target + " makes a tensor on " + real.device().str());
       else tape_.refuse(Reason::unsupported_tensor, plan_.target);
       return false;
     }
     return true;
+  }
+
+  static bool is_recorded_lazy(const c10::IValue& argument) {
+    const Wrapper* const given = argument.isTensor() ? Wrapper::of(argument.toTensor()) : nullptr;
+    return given != nullptr && is_lazy(given->inner());
   }
 
   // A trace's integers have 64 bits and a sign; Python's 2**63 is a number of torch's that has not.
@@ -589,6 +596,7 @@ bool special(Tape& tape, const OpPlan& plan, const c10::OperatorHandle& op, Stac
   if (const Parts parts = parts_of(plan)) return parts(tape, stack);
   if (plan.base == "_local_scalar_dense") return read_value(tape, op, stack), true;
   if (plan.base == "lift_fresh" || plan.base == "lift") return lift(tape, stack), true;
+  if (plan.base == "_conj" || plan.base == "_neg_view") return record_lazy_bit(tape, plan, stack);
   if (plan.base == "resolve_conj" || plan.base == "resolve_neg") return watch(tape, stack), false;
   return false;
 }

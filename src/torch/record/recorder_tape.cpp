@@ -19,13 +19,18 @@ thread_local TapePtr t_tape;
 
 }  // namespace
 
-bool is_plain(const at::Tensor& t) {
+static bool is_plain_but_for(c10::DispatchKeySet bits, const at::Tensor& t) {
   if (!t.defined() || t.is_nested() || t.layout() != at::kStrided || t.is_quantized() || !is_known_kind(t.device().type())) return false;
   constexpr c10::DispatchKeySet kOthers({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative, c10::DispatchKey::ZeroTensor,
                                          c10::DispatchKey::Python, c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper,
                                          c10::DispatchKey::Functionalize});
-  return !t.key_set().has_any(kOthers) && t.unsafeGetTensorImpl()->has_storage();
+  return !t.key_set().has_any(kOthers - bits) && t.unsafeGetTensorImpl()->has_storage();
 }
+
+constexpr c10::DispatchKeySet kLazyBits({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
+
+bool is_plain(const at::Tensor& t) { return is_plain_but_for({}, t); }
+bool is_lazy(const at::Tensor& t) { return t.defined() && t.key_set().has_any(kLazyBits) && is_plain_but_for(kLazyBits, t); }
 
 Tape* current_tape() { return t_tape.get(); }
 const TapePtr& current_tape_ptr() { return t_tape; }

@@ -153,6 +153,7 @@ const TapePtr& current_tape_ptr();
 // Can a trace name it? Strided memory, and nothing else that an operator would have to know of: no conjugate or negative bit, no
 // quantiser, no dispatch to Python, no transform around it.
 bool is_plain(const at::Tensor& tensor);
+bool is_lazy(const at::Tensor& tensor);   // conjugated or negated by such a bit, and plain but for it (lazy_bits.h)
 
 DType dtype_of(c10::ScalarType type);
 c10::ScalarType scalar_type_of(DType type);   // `other` has none: InternalError

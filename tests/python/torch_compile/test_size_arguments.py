@@ -1,5 +1,7 @@
 """Functions whose schemas want a number, given a size: one compile and one recording serve all sizes, with eager's values, gradients and errors."""
 
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -17,16 +19,24 @@ def last(x):
     return x.shape[-1]
 
 
+def bins(x, n):
+    """Kernel, stride and padding that cut an image into n by n bins, as pyramids compute them."""
+    kernel = [math.ceil(size / n) for size in sizes(x)]
+    return kernel, kernel, [math.floor((k * n - size + 1) / 2) for k, size in zip(kernel, sizes(x))]
+
+
 POOLS = {
     "avg_pool2d": lambda x: F.avg_pool2d(x, sizes(x)), "avg_pool2d of one image": lambda x: F.avg_pool2d(x[0], kernel_size=sizes(x)), "avg_pool1d": lambda x: F.avg_pool1d(x[0], last(x)),
     "avg_pool3d": lambda x: F.avg_pool3d(x, x.shape[-3:]), "avg_pool2d of rows": lambda x: F.avg_pool2d(x, (1, last(x))), "half of it": lambda x: F.avg_pool2d(x, (x.shape[-2] // 2, last(x) // 2)),
     "with a step": lambda x: F.avg_pool2d(x, (x.shape[-2] // 2, 2), stride=(1, 2)), "lp_pool2d": lambda x: F.lp_pool2d(x.abs() + 1, 2.0, sizes(x)),
     "max_pool2d": lambda x: F.max_pool2d(x, sizes(x)), "max_pool1d": lambda x: F.max_pool1d(x[0], last(x)), "max_pool3d": lambda x: F.max_pool3d(x, x.shape[-3:]),
     "max_pool2d of columns": lambda x: F.max_pool2d(x, (x.shape[-2], 1)), "largest of halves": lambda x: F.max_pool2d(x, (x.shape[-2] // 2, last(x) // 2), (2, 1)),
+    "padded": lambda x: F.avg_pool2d(x, (x.shape[-2] // 2, 4), stride=1, padding=(x.shape[-2] // 4, 2)), "padded by numbers": lambda x: F.max_pool2d(x, (3, last(x)), stride=1, padding=1),
+    "spatial pyramid": lambda x: torch.cat([F.max_pool2d(x, *bins(x, n)).flatten(1) for n in (1, 2)], 1),
     "as text models do": lambda x: torch.cat([F.max_pool1d(torch.relu(x[:, i]), last(x)).squeeze(-1) for i in range(2 if x.shape[1] > 1 else 1)], 1),
 }
-VERSIONS = {"as text models do": 2}
-SEVERAL = ("half of it", "with a step", "largest of halves")   # windows; of one element they have gradients of their own
+VERSIONS = {("as text models do", False): 2, ("as text models do", True): 2, ("spatial pyramid", True): 2}
+SEVERAL = ("half of it", "with a step", "largest of halves", "padded", "spatial pyramid")   # windows; of one element they have gradients of their own
 MADE = {
     "linspace": lambda x: torch.linspace(0, 1, last(x)) + x, "to the size": lambda x: torch.linspace(0, last(x) - 1, last(x)) + x,
     "reference points": lambda x: torch.linspace(0.5, last(x) - 0.5, last(x), dtype=torch.float32) / last(x) + x, "downwards": lambda x: torch.linspace(3, -1, steps=last(x), dtype=torch.float64),
@@ -85,7 +95,7 @@ def test_pools_of_sizes(name, gradients):
     compiled = fresh(POOLS[name])
     shapes = SHAPES[:6] if gradients and name in SEVERAL else SHAPES
     check(POOLS[name], compiled, shapes, gradients)
-    assert_served(VERSIONS.get(name, 1), 3 if gradients else 2, len(shapes))
+    assert_served(VERSIONS.get((name, gradients), 1), 3 if gradients else 2, len(shapes))
 
 
 @pytest.mark.parametrize("name", MADE)
