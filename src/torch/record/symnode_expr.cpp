@@ -123,7 +123,7 @@ SizeOp size_op_of(FKind kind) {
 
 // What occurs twice counts twice: whoever writes the expression down writes it twice.
 std::optional<Dim> real_dim(Tape& tape, const FloatExpr& e, int& steps) {
-  if (e.reads || --steps < 0) return {};
+  if (e.reads || e.kind == FKind::value || --steps < 0) return {};
   DimTable& dims = tape.dims();
   if (e.kind == FKind::constant) return std::isfinite(e.hint) ? std::optional(dims.real(e.hint)) : std::nullopt;
   if (e.kind == FKind::dim) return dims.apply(SizeOp::real, tape.settled(e.dim));
