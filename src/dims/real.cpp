@@ -11,7 +11,6 @@ namespace escapement {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kTooFar = 9.2e18;   // of integers in 64 bits
 
 constexpr std::pair<SizeOp, std::string_view> kNames[] = {
     {SizeOp::floordiv, "floordiv"}, {SizeOp::mod, "mod"}, {SizeOp::min, "min"}, {SizeOp::max, "max"}, {SizeOp::add, "wide_add"},
@@ -21,7 +20,7 @@ constexpr std::pair<SizeOp, std::string_view> kNames[] = {
 };
 
 ExactSize finite(double value) { return std::isfinite(value) ? ExactSize(real_bits(value)) : ExactSize(); }
-ExactSize whole(double value) { return std::abs(value) < kTooFar ? ExactSize(static_cast<int64_t>(value)) : ExactSize(); }
+ExactSize whole(double value) { return std::abs(value) < kWholeBelow ? ExactSize(static_cast<int64_t>(value)) : ExactSize(); }
 
 // A range of floats, without the order of bits. With an infinite end there may be no value.
 struct Interval {

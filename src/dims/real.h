@@ -25,6 +25,8 @@ constexpr bool commutes(SizeOp op) {
   return op == SizeOp::add || op == SizeOp::mul || op == SizeOp::min || op == SizeOp::max || op == SizeOp::real_add || op == SizeOp::real_mul;
 }
 
+constexpr double kWholeBelow = 9.2e18;   // in magnitude: what is rounded to an integer of 64 bits
+
 constexpr int64_t real_bits(double value) { return std::bit_cast<int64_t>(value); }
 constexpr double real_of(int64_t bits) { return std::bit_cast<double>(bits); }
 

@@ -101,7 +101,7 @@ class GuardEmitter {
     return bits(real);
   }
   Value* whole(Value* real) {
-    Value* const fits = below(real, 9.2e18);
+    Value* const fits = below(real, kWholeBelow);
     require(fits);
     return b_.CreateFPToSI(b_.CreateSelect(fits, real, llvm::ConstantFP::get(b_.getDoubleTy(), 0)), b_.getInt64Ty());
   }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "dims/real.h"
 #include "support/error.h"
 #include "support/floor_division.h"
 #include "torch/record/forward.h"
@@ -17,7 +18,6 @@ namespace {
 using FKind = FloatExpr::Kind;
 using BKind = BoolExpr::Kind;
 
-constexpr double kInt64Bound = 9.2e18;
 constexpr uint32_t kDeepest = 1000;   // of float expressions, which are walked and let go of by recursion
 
 int64_t floor_div(int64_t a, int64_t b) {
@@ -212,7 +212,7 @@ bool holds(Guard::Kind relation, double a, double b) {
 // The float as an integer expression, if it is one: float(s), or a whole constant.
 std::optional<Dim> integral(DimTable& dims, const FloatExpr& e) {
   if (e.kind == FKind::dim) return e.dim;
-  if (e.kind == FKind::constant && std::abs(e.hint) < kInt64Bound && std::floor(e.hint) == e.hint)
+  if (e.kind == FKind::constant && std::abs(e.hint) < kWholeBelow && std::floor(e.hint) == e.hint)
     return dims.constant(static_cast<int64_t>(e.hint));
   return {};
 }
@@ -220,7 +220,7 @@ std::optional<Dim> integral(DimTable& dims, const FloatExpr& e) {
 // An integer and a number that is none: a fraction, or beyond all integers of 64 bits.
 BoolExprPtr compare_fraction(DimTable& dims, Guard::Kind relation, Dim dim, double number, bool dim_is_left, bool hint) {
   const bool ordered = relation == Guard::Kind::less || relation == Guard::Kind::less_equal;
-  if (!ordered || !(std::abs(number) < kInt64Bound)) return bool_constant(hint);
+  if (!ordered || !(std::abs(number) < kWholeBelow)) return bool_constant(hint);
   const Dim below = dims.constant(static_cast<int64_t>(std::floor(number)));
   return dim_is_left ? bool_relation(Guard::Kind::less_equal, dim, below, hint) : bool_relation(Guard::Kind::less, below, dim, hint);
 }
@@ -284,7 +284,7 @@ namespace {
 
 // Infinity, NaN and numbers beyond 64 bits are none of ours; in Python the caller then asks Python (arithmetic.py).
 int64_t whole(double value) {
-  TORCH_CHECK(std::abs(value) < kInt64Bound, "cannot convert ", value, " to an integer of 64 bits");
+  TORCH_CHECK(std::abs(value) < kWholeBelow, "cannot convert ", value, " to an integer of 64 bits");
   return static_cast<int64_t>(value);
 }
 

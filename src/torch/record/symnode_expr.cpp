@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "dims/real.h"
 #include "support/error.h"
 #include "torch/record/libm.h"
 #include "torch/record/unharmed.h"
@@ -50,18 +51,23 @@ Truth truth_of(const DimTable& dims, const BoolExpr& e) {
   return Truth::unknown;
 }
 
-Op op_of(FKind kind) {
-  switch (kind) {
-    case FKind::add: return Op::add;
-    case FKind::sub: return Op::sub;
-    case FKind::mul: return Op::mul;
-    case FKind::div: return Op::div;
-    case FKind::sqrt: return Op::sqrt;
-    case FKind::neg: return Op::neg;
-    case FKind::min: return Op::minimum;
-    case FKind::max: return Op::maximum;
-    default: return Op::copy;
-  }
+// What an operation is among kernels and among sizes. Powers and logarithms are no kernels: libm.h.
+struct Operation {
+  FKind kind;
+  Op of_values;
+  SizeOp of_sizes;
+};
+constexpr Operation kOperations[] = {
+    {FKind::add, Op::add, SizeOp::real_add},     {FKind::sub, Op::sub, SizeOp::real_add},      {FKind::mul, Op::mul, SizeOp::real_mul},
+    {FKind::div, Op::div, SizeOp::real_div},     {FKind::sqrt, Op::sqrt, SizeOp::real_sqrt},   {FKind::neg, Op::neg, SizeOp::real_mul},
+    {FKind::min, Op::minimum, SizeOp::real_min}, {FKind::max, Op::maximum, SizeOp::real_max},  {FKind::pow, Op::copy, SizeOp::real_pow},
+    {FKind::log2, Op::copy, SizeOp::real_log2},
+};
+
+const Operation& operation(FKind kind) {
+  const auto* const found = std::find_if(std::begin(kOperations), std::end(kOperations), [&](const Operation& o) { return o.kind == kind; });
+  ESCAPEMENT_CHECK(found != std::end(kOperations), "a symbolic float is made by no operation");
+  return *found;
 }
 
 }  // namespace
@@ -106,35 +112,20 @@ bool never_negative(const DimTable& dims, const FloatExpr& e) {
 
 namespace {
 
-using SizeOp = DimTable::Step::Op;
-
-SizeOp size_op_of(FKind kind) {
-  switch (kind) {
-    case FKind::add: return SizeOp::real_add;
-    case FKind::mul: return SizeOp::real_mul;
-    case FKind::div: return SizeOp::real_div;
-    case FKind::pow: return SizeOp::real_pow;
-    case FKind::sqrt: return SizeOp::real_sqrt;
-    case FKind::log2: return SizeOp::real_log2;
-    case FKind::min: return SizeOp::real_min;
-    default: return SizeOp::real_max;
-  }
-}
-
 // What occurs twice counts twice: whoever writes the expression down writes it twice.
 std::optional<Dim> real_dim(Tape& tape, const FloatExpr& e, int& steps) {
   if (e.reads || e.kind == FKind::value || --steps < 0) return {};
   DimTable& dims = tape.dims();
   if (e.kind == FKind::constant) return std::isfinite(e.hint) ? std::optional(dims.real(e.hint)) : std::nullopt;
   if (e.kind == FKind::dim) return dims.apply(SizeOp::real, tape.settled(e.dim));
-  const auto negative = [&](Dim dim) { return dims.apply(SizeOp::real_mul, dim, dims.real(-1)); };
+  const SizeOp op = operation(e.kind).of_sizes;
   const auto a = real_dim(tape, *e.a, steps);
   if (!a) return {};
-  if (e.kind == FKind::neg) return negative(*a);
-  if (!e.b) return dims.apply(size_op_of(e.kind), *a);
+  if (e.kind == FKind::neg) return dims.apply(op, *a, dims.real(-1));
+  if (!e.b) return dims.apply(op, *a);
   const auto b = real_dim(tape, *e.b, steps);
   if (!b) return {};
-  return e.kind == FKind::sub ? dims.apply(SizeOp::real_add, *a, negative(*b)) : dims.apply(size_op_of(e.kind), *a, *b);
+  return dims.apply(op, *a, e.kind == FKind::sub ? dims.apply(SizeOp::real_mul, *b, dims.real(-1)) : *b);   // the same bits
 }
 
 }  // namespace
@@ -229,7 +220,7 @@ ValueId made_of(Tape& tape, const FloatExpr& e, Made& made) {
   if (e.b) operands.push_back(materialise(tape, *e.b, made));
   if (e.kind == FKind::pow) return record_power(tape, operands[0], e.a->hint, operands[1], e.b->hint);
   if (e.kind == FKind::log2) return record_log2(tape, operands[0], e.a->hint);
-  return tape.builder.pointwise(op_of(e.kind), operands);
+  return tape.builder.pointwise(operation(e.kind).of_values, operands);
 }
 
 ValueId materialise(Tape& tape, const FloatExpr& e, Made& made) {
