@@ -408,7 +408,7 @@ BUGS = [
         "if (w != nullptr && is_lazy(w->inner())) return", "if (false) return",
         "a conjugate that is a result says that it is none", ("soundness/test_lazy_bits.py",)),
     Bug("ties_share_the_gradient", "python", "python/escapement/steering/size_parts.py",
-        "        if torch.is_grad_enabled() and input.requires_grad:\n", "        if False:\n",
+        "        if torch.is_grad_enabled() and found.requires_grad:\n", "        if False:\n",
         "the largest of a window shares its gradient with those that equal it", ("torch_compile/test_size_arguments.py",)),
     # --- tensors of a device (tests/python/device, a process each)
     Bug("devices_of_one_kind_are_one", "torch", "src/torch/program/program_entry.cpp",

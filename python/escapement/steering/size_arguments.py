@@ -26,6 +26,7 @@ PARTS = {
 PARTS.update((function, function) for function in (F.max_pool1d, F.max_pool2d, F.max_pool3d, F.lp_pool1d, F.lp_pool2d, F.lp_pool3d, F.affine_grid))
 METHODS = {"diagonal": size_parts.diagonal, "tensor_split": size_parts.tensor_split}
 PARTS.update((getattr(torch, name), parts) for name, parts in METHODS.items())
+OF_IMAGES = {PARTS[function] for function in (torch._C._nn.avg_pool2d, torch._C._nn.avg_pool3d, torch.max_pool2d, torch.max_pool3d)}
 OF_ITS_SIZES = {size_parts.tensor_split}   # no argument is a size, but torch counts with the tensor's
 
 
@@ -54,6 +55,8 @@ def method(parts, current_session):
 def traced(tx, parts, args, kwargs):
     if parts not in OF_ITS_SIZES and not any(map(holds_symbol, (*args, *kwargs.values()))):
         return None
+    if parts in OF_IMAGES and not (args and in_rows(args[0])):
+        return None
     found = UserFunctionVariable(parts).call_function(tx, list(args), dict(kwargs))
     return None if found.is_constant_none() else found
 
@@ -64,3 +67,10 @@ def holds_symbol(variable):
     if isinstance(variable, SymNodeVariable):
         return variable.python_type() is int
     return isinstance(variable, BaseListVariable) and any(map(holds_symbol, variable.items))
+
+
+def in_rows(variable):
+    """Of images in channels last torch's pools are, too, and these are not. Asked of what Dynamo knows, which is no guard."""
+    variable = variable.realize()
+    known = variable.as_proxy().node.meta.get("example_value") if isinstance(variable, TensorVariable) else None
+    return isinstance(known, torch.Tensor) and known.dim() > 0 and type(known.stride(-1)) is int and known.stride(-1) == 1

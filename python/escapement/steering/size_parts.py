@@ -7,6 +7,7 @@ arguments; then torch's own is called. Comparisons of sizes are guards.
 import math
 
 import torch
+import torch.nn.functional as F
 from torch.fx.experimental.symbolic_shapes import has_static_value
 
 REAL = (torch.float32, torch.float64)   # where ATen's steps are those of the dtype
@@ -21,10 +22,7 @@ def per_axis(sizes, rank):
 
 def windows(x, kernel, stride):
     """The elements of each window in the last axes, of which there are as many as sizes in `kernel`."""
-    rank = len(kernel)
-    if all(k == size for k, size in zip(kernel, x.shape[-rank:])):
-        return x[(..., *[None] * rank, *[slice(None)] * rank)]   # one window
-    outer = x.dim() - rank
+    outer = x.dim() - len(kernel)
     for axis, (size, step) in enumerate(zip(kernel, stride), outer):
         count = (x.shape[axis] - size) // step + 1
         index = torch.arange(count, device=x.device)[:, None] * step + torch.arange(size, device=x.device)
@@ -32,40 +30,47 @@ def windows(x, kernel, stride):
     return x
 
 
-def pooled(x, rank, kernel_size, stride, padding, ceil_mode, *others, filler):
-    """Its windows; None where a window may be cut off, and where torch refuses."""
-    kernel, padding = per_axis(kernel_size, rank), per_axis(padding, rank)
-    if not x.is_floating_point() or x.dim() not in (rank + 1, rank + 2) or len(kernel) != rank or ceil_mode or any(other is not None for other in others):
-        return None
-    if len(padding) != rank or any(k < 1 for k in kernel) or any(size < 1 for size in x.shape[-rank - 1:]):
-        return None
-    if not all(has_static_value(p) and p == 0 for p in padding):   # whether a symbol is 0 is not asked
-        if any(p < 0 or 2 * p > k for p, k in zip(padding, kernel)):
+def pool_of(rank, of_windows, filler):
+    """`of_windows` pools the last axes. None where a window may be cut off, and where torch refuses."""
+    def pooled(x, kernel_size, stride, padding, ceil_mode):
+        kernel, padding = per_axis(kernel_size, rank), per_axis(padding, rank)
+        if not x.is_floating_point() or x.dim() not in (rank + 1, rank + 2) or len(kernel) != rank or len(padding) != rank or ceil_mode:
             return None
-        x = torch.nn.functional.pad(x, [p for p in padding[::-1] for _ in range(2)], value=filler)
-    stride = per_axis(stride, rank) if stride is not None and stride != [] and stride != () else kernel
-    if len(stride) != rank or any(step < 1 for step in stride) or any(k > size for k, size in zip(kernel, x.shape[-rank:])):
-        return None
-    return windows(x, kernel, stride)
+        if any(k < 1 for k in kernel) or any(size < 1 for size in x.shape[-rank - 1:]):
+            return None
+        padded = not all(has_static_value(p) and p == 0 for p in padding)   # whether a symbol is 0 is not asked
+        if padded and any(p < 0 or 2 * p > k for p, k in zip(padding, kernel)):
+            return None
+        stride = per_axis(stride, rank) if stride is not None and stride != [] and stride != () else kernel
+        if len(stride) != rank or any(step < 1 for step in stride):
+            return None
+        if not padded and all(k == size for k, size in zip(kernel, x.shape[-rank:])):
+            return of_windows(x[(..., *[None] * rank, *[slice(None)] * rank)])   # one window
+        if padded:
+            x = F.pad(x, [p for p in padding[::-1] for _ in range(2)], value=filler)
+        return None if any(k > size for k, size in zip(kernel, x.shape[-rank:])) else of_windows(windows(x, kernel, stride))
+    return pooled
 
 
 def average(rank):
+    pooled = pool_of(rank, lambda found: found.mean([*range(-rank, 0)]), filler=0.0)
+
     def avg_pool(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
-        counted = None if count_include_pad or all(has_static_value(p) and p == 0 for p in per_axis(padding, rank)) else False
-        found = pooled(input, rank, kernel_size, stride, padding, ceil_mode, divisor_override, counted, filler=0.0)
-        return None if found is None else found.mean([*range(-rank, 0)])
+        counted = count_include_pad or all(has_static_value(p) and p == 0 for p in per_axis(padding, rank))
+        return pooled(input, kernel_size, stride, padding, ceil_mode) if counted and divisor_override is None else None
     return avg_pool
 
 
 def largest(rank):
-    def max_pool(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False):
-        dilated = None if all(step == 1 for step in per_axis(dilation, rank)) else dilation
-        found = pooled(input, rank, kernel_size, stride, padding, ceil_mode, dilated, filler=-math.inf)
-        if found is None:
-            return None
-        if torch.is_grad_enabled() and input.requires_grad:
+    def of_windows(found):
+        if torch.is_grad_enabled() and found.requires_grad:
             return found.flatten(-rank).max(-1).values   # the first of those that are equal gets the gradient
         return found.amax([*range(-rank, 0)])
+
+    pooled = pool_of(rank, of_windows, filler=-math.inf)
+
+    def max_pool(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False):
+        return pooled(input, kernel_size, stride, padding, ceil_mode) if all(step == 1 for step in per_axis(dilation, rank)) else None
     return max_pool
 
 

@@ -182,3 +182,14 @@ def test_nan_and_infinity_go_through_pools():
     x[0, 0, 1, 1], x[1, 2, 3, 0], x[1, 1, 0, 0] = float("nan"), float("inf"), float("-inf")
     for name in ("avg_pool2d", "max_pool2d", "largest of halves", "half of it"):
         torch.testing.assert_close(fresh(POOLS[name])(x), POOLS[name](x), equal_nan=True)
+
+
+@pytest.mark.parametrize("name", ["avg_pool2d", "max_pool2d", "half of it", "max_pool2d of columns"])
+@pytest.mark.parametrize("laid", [lambda x: x.contiguous(memory_format=torch.channels_last), lambda x: x.transpose(2, 3), lambda x: x[:, :, ::2]], ids=["channels last", "transposed", "every other row"])
+def test_layouts_of_pools_are_eagers(name, laid):
+    compiled = fresh(POOLS[name])
+    for shape in SHAPES[:5]:
+        x = laid(argument(shape))
+        expected, found = POOLS[name](x), compiled(x)
+        torch.testing.assert_close(found, expected)
+        assert found.stride() == expected.stride(), shape
