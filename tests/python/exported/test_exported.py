@@ -41,14 +41,6 @@ class Sizes(torch.nn.Module):
         return a * n, b[: y.shape[0] * 2 - 1].reshape(-1), n_plus, [padded, None], x.transpose(0, 1), x.topk(1, 0).values
 
 
-class Fractions(torch.nn.Module):
-    """Sizes that go through floats."""
-
-    def forward(self, x):
-        part = int(x.shape[0] * 0.7)
-        return x[:part] * 2, x.new_ones(int(x.shape[1] * 0.3) + 1) * part
-
-
 class Counter(torch.nn.Module):
     """Changes buffers, one of them not persistent, and an input."""
 
@@ -134,7 +126,6 @@ def rows(n, *rest, dtype=torch.float32):
 CASES = {
     "linear": (Linear, lambda n: (rows(n, 4),), ({0: B},)),
     "sizes": (Sizes, lambda n: (rows(n, 5), rows(n + 3, 5), n + 2), ({0: Dim.AUTO}, {0: Dim.AUTO}, Dim.AUTO)),
-    "fractions": (Fractions, lambda n: (rows(n + 2, 2 * n + 5),), ({0: Dim.AUTO, 1: Dim.AUTO},)),
     "counter": (Counter, lambda n: (rows(n + 2, 3), rows(3)), ({0: Dim.AUTO}, None)),
     "tied": (Tied, lambda n: (rows(2, n, dtype=torch.long),), ({1: S},)),
     "no-grad blocks": (GradBlocks, lambda n: (rows(n, 4),), ({0: Dim.AUTO},)),
