@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import itertools
 import random
+import signal
 
 import torch
 
@@ -18,6 +19,7 @@ from shrink import shrunk
 from states import DISTURBANCES, MODES
 from vocabulary import WEIGHTS
 
+ENDLESS = 120   # seconds
 BATCH = {"call": 60, "exits": 60, "replay": 60, "compile": 12, "train": 12, "exported": 12, "guards": 40, "states": 40, "states-replay": 40}
 STATES = {"states": "call", "states-replay": "replay"}
 WAY_OF = {**STATES, "guards": "call", "exits": "call"}   # kinds that are not called as the way that they run
@@ -48,6 +50,22 @@ def made(seed, kind):
         return with_all_sizes(program, random.Random(seed))
     calls = program.calls[:FEWER.get(kind)]
     return dataclasses.replace(program, calls=[without_negatives(call) for call in calls] if kind == "exported" else calls)
+
+
+def made_in_time(seed, kind):
+    """The generator runs what it makes: a loop that has no end is no program."""
+    def give_up(*_):
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(ENDLESS)
+    try:
+        return made(seed, kind)
+    except TimeoutError:
+        return None
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def without_negatives(call):
@@ -147,8 +165,9 @@ class Fuzzer:
                         self.take(made(at, kind), value, at)
                 return
             except Ended as ended:
-                if not ends_in_eager(made(at, kind), WAY_OF.get(kind, kind)):
-                    self.take(made(at, kind), Difference(WAY_OF.get(kind, kind), ended.kind, ended.text), at)
+                program = made_in_time(at, kind)
+                if program is not None and not ends_in_eager(program, WAY_OF.get(kind, kind)):
+                    self.take(program, Difference(WAY_OF.get(kind, kind), ended.kind, ended.text), at)
                 seeds = seeds[seeds.index(at) + 1:]
 
     def take(self, program, found, seed):
