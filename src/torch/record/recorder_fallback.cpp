@@ -384,7 +384,9 @@ class OneOp {
   }
 
   void note_choice() {
-    if (call_.choice && tape_.live()) tape_.choices.note(call_.results[0], *call_.choice);
+    if (!call_.choice || !tape_.live()) return;
+    tape_.choices.note(call_.results[0], *call_.choice);
+    if (std::any_of(args_.begin(), args_.end(), is_recorded_lazy)) tape_.choices.asked_kind(call_.results[0]);   // a view has the bit, a copy has not
   }
 
   // There is no tape to leave, and it stays the same tensor; eager refuses that of views.
