@@ -87,6 +87,7 @@ def assert_served(most=1, recordings=2, count=len(SHAPES)):
     counted = stats["dynamo"]
     assert counted["compiles"] <= most and not counted["graph_breaks"] and not counted["skipped_frames"] and not counted["fallbacks"], counted
     assert stats["recordings"] <= recordings * most and stats["hits"] >= 2 * count - recordings * most, stats
+    assert stats.get("launches", 0) + stats.get("library_calls", 0) >= stats["hits"] and not counted["specialised_dims"], stats
 
 
 @pytest.mark.parametrize("gradients", [False, True])
