@@ -1,5 +1,6 @@
 """Every source file opens with its contract, stays readable in length, and stands in the build's lists."""
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,26 @@ def test_a_forgotten_file_is_found(tmp_path):
     for name in ("a.cpp", "b.cpp"):
         (tmp_path / "src" / name).write_text("")
     assert unlisted(tmp_path, ("src",)) == ["src/b.cpp"]
+
+
+def of_one_name(root, folders):
+    """Test modules and their helpers are imported by name alone: of two with one name, the second stops the whole suite, or is shadowed."""
+    names = {}
+    for f in (f for folder in folders for f in sorted((root / folder).rglob("*.py")) if f.name != "conftest.py"):
+        names.setdefault(f.name, []).append(f.relative_to(root).as_posix())
+    return [paths for paths in names.values() if len(paths) > 1]
+
+
+def test_no_two_test_files_have_one_name():
+    folders = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]["testpaths"]
+    assert len(folders) > 1 and of_one_name(ROOT, folders) == []
+
+
+def test_a_second_file_of_a_name_is_found(tmp_path):
+    for name in ("a/test_x.py", "b/test_x.py", "b/test_y.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    assert of_one_name(tmp_path, ["a", "b"]) == [["a/test_x.py", "b/test_x.py"]]
 
 
 @pytest.mark.parametrize("table, macro, type_name", [("stats.def", "STAT", "Stat"), ("reason.def", "REASON", "Reason")])

@@ -382,7 +382,7 @@ BUGS = [
         "axes whose index is read change places"),
     Bug("overlaps_unseen", "python", "python/escapement/steering/overlaps.py",
         "if core().near(arguments, written) else run(*arguments)", "if False else run(*arguments)",
-        "with gradients a graph that writes an argument serves a call where another argument is a view of it", ("torch_compile/test_overlapping_arguments.py",)),
+        "with gradients a graph that writes an argument serves a call where another argument is a view of it", ("torch_compile/test_overlapping_graph_inputs.py",)),
     Bug("formats_by_claims", "torch", "src/torch/record/suggested_format.cpp",
         "const bool differs = suggestion.differs();", "const bool differs = false;",
         "a convolution of one image lies in another format than it did while it was recorded", ("soundness/test_suggested_formats.py",)),

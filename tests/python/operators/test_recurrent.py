@@ -38,7 +38,7 @@ def same(ours, eager):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("batch_first, bidirectional, layers", itertools.product([True, False], [True, False], [1, 2]))
+@pytest.mark.parametrize("batch_first, bidirectional, layers", [*itertools.product([True, False], [True, False], [1, 2])])
 def test_a_tagger(kind, batch_first, bidirectional, layers):
     model = Tagger(kind, batch_first=batch_first, bidirectional=bidirectional, num_layers=layers).eval()
     compiled = Counted(model, mode="call")

@@ -68,7 +68,7 @@ def check(f, compiled, shape):
     assert layout(got) == layout(expected), shape
 
 
-@pytest.mark.parametrize(("maker", "reader"), itertools.product(MAKERS, READERS))
+@pytest.mark.parametrize(("maker", "reader"), [*itertools.product(MAKERS, READERS)])
 def test_results_lie_as_eagers(maker, reader):
     def f(x):
         return READERS[reader](MAKERS[maker](x))

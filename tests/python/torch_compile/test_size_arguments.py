@@ -158,7 +158,7 @@ def left_alone():
     yield "classes of the data", lambda x: F.one_hot(torch.arange(n(x)))
 
 
-@pytest.mark.parametrize("name, f", left_alone())
+@pytest.mark.parametrize("name, f", [*left_alone()])
 def test_what_is_left_to_torch_is_as_eager(name, f):
     compiled = fresh(f)
     for shape in SHAPES[:5]:
