@@ -1,6 +1,8 @@
 // See sorted_axes.h.
 #include "torch/program/sorted_axes.h"
 
+#include <algorithm>
+#include <functional>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -32,9 +34,11 @@ Strides sorted_strides(std::span<const Strides> operands, c10::IntArrayRef shape
       if (way > 0) std::swap(inner_first[j], inner_first[moving]), moving = j;
     }
   }
+  // In its own order ATen makes a new tensor, to whose strides an axis of size 0 counts as one.
+  const bool in_order = std::is_sorted(inner_first.begin(), inner_first.end(), std::greater());
   Strides out(shape.size());
   int64_t next = 1;
-  for (const size_t axis : inner_first) out[axis] = next, next *= shape[axis];
+  for (const size_t axis : inner_first) out[axis] = next, next *= in_order ? std::max<int64_t>(shape[axis], 1) : shape[axis];
   return out;
 }
 

@@ -175,6 +175,11 @@ void Choices::layout_read(ValueId value) {
 
 // --- the end
 
+void Choices::at_exit() {
+  for (Noted& noted : noted_)
+    if (is_argument(noted.choice) || noted.choice.unlike) demand_kind(noted);
+}
+
 void Choices::at_end() {
   if (noted_.empty()) return;
   const Trace& trace = tape_.trace();

@@ -41,6 +41,7 @@ class Choices {
   void renamed(ValueId value);                  // its sizes and strides were changed in place
   void asked_kind(ValueId value);               // is it a view?
   void layout_read(ValueId value);
+  void at_exit();                               // a side trace gets what is held as it is, and could not tell
   void at_end();                                // all outputs are known
 
  private:

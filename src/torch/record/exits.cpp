@@ -142,6 +142,8 @@ void ExitNotes::before_guard(Tape& tape, InstrId bound, const std::string& becau
   if (!possible_ || inside_ > 0 || tape.lent.any() || !(everywhere_ || has_acted(trace))) return;
   if (!exits_.empty() && bound.index < exits_.back().at.instrs) return;   // tested where the side trace begins
   if (exits_.size() == limits::exits_of_a_recording) return give_up();
+  tape.choices.at_exit();
+  if (!tape.live()) return;
   Exit exit;
   exit.at = {static_cast<uint32_t>(trace.instrs.size()), held(trace), born_symbols(trace)};
   exit.steps = script_.size();

@@ -28,22 +28,32 @@ bool is_like_input(OpCall& call) {
   return true;
 }
 
-bool reduced(OpCall& call, ValueId loss) {
-  const int64_t how = call.integer("reduction", kMean);
-  if (how == kNone) return call.done(loss);
-  if (how == kSum) return call.done(call.build.reduce(Op::sum, loss, {}, false));
+ValueId mean_or_sum(OpCall& call, ValueId loss) {
+  if (call.integer("reduction", kMean) == kSum) return call.build.reduce(Op::sum, loss, {}, false);
   Attrs attrs;
   attrs.axes.resize(call.type(loss).sizes.size());
   std::iota(attrs.axes.begin(), attrs.axes.end(), 0);
-  return call.done(call.build.composite(Op::mean, std::vector<ValueId>{loss}, std::move(attrs)));
+  return call.build.composite(Op::mean, std::vector<ValueId>{loss}, std::move(attrs));
 }
 
-bool lower_distance(OpCall& call, Op op, std::string_view name) {
+bool reduced(OpCall& call, ValueId loss) {
+  return call.done(call.integer("reduction", kMean) == kNone ? loss : mean_or_sum(call, loss));
+}
+
+// ATen allocates the result for all elements before it reduces them, and its storage says so.
+bool reduced_in_their_memory(OpCall& call, ValueId loss) {
+  if (call.integer("reduction", kMean) == kNone) return call.done(loss);
+  const ValueId result = mean_or_sum(call, loss);
+  call.tape.roomy.insert(result);
+  return call.done(result);
+}
+
+bool lower_distance(OpCall& call, Op op, std::string_view name, bool (*reduce)(OpCall&, ValueId)) {
   const std::vector<ValueId> pair{call.value("self"), call.value("target")};
   if (layout_is_open(call, pair)) return call.decline(Reason::call_layout);
   Attrs attrs;
   attrs.value = real_number(call.number(name, 1));
-  return reduced(call, call.build.pointwise(op, pair, std::move(attrs)));
+  return reduce(call, call.build.pointwise(op, pair, std::move(attrs)));
 }
 
 }  // namespace
@@ -52,19 +62,19 @@ bool lower_mse_loss(OpCall& call) {
   if (!of_one_type(call, {"self", "target"})) return call.decline(Reason::call_dtype);
   const std::vector<ValueId> pair{call.value("self"), call.value("target")};
   if (layout_is_open(call, pair)) return call.decline(Reason::call_layout);
-  return reduced(call, call.build.pointwise(Op::square, std::vector<ValueId>{call.build.pointwise(Op::sub, pair)}));
+  return reduced_in_their_memory(call, call.build.pointwise(Op::square, std::vector<ValueId>{call.build.pointwise(Op::sub, pair)}));
 }
 
 // ATen rounds between the steps of one half type and not of the other; of smooth_l1 it is float16, of huber bfloat16.
 bool lower_smooth_l1_loss(OpCall& call) {
   if (!of_one_type(call, {"self", "target"}) || call.result_type() == DType::f16) return call.decline(Reason::call_dtype);
-  return lower_distance(call, Op::smooth_l1, "beta");
+  return lower_distance(call, Op::smooth_l1, "beta", reduced_in_their_memory);
 }
 
 bool lower_huber_loss(OpCall& call) {
   if (!of_one_type(call, {"self", "target"}) || call.result_type() == DType::bf16) return call.decline(Reason::call_dtype);
   if (!is_like_input(call)) return call.decline(Reason::call_layout);
-  return lower_distance(call, Op::huber, "delta");
+  return lower_distance(call, Op::huber, "delta", reduced);
 }
 
 // (1 - target) * input - log_sigmoid(input), the latter times 1 + (pos_weight - 1) * target; all that times weight.
@@ -90,7 +100,7 @@ bool lower_soft_margin_loss(OpCall& call) {
   const ValueId input = call.value("self"), target = call.value("target");
   if (layout_is_open(call, {input, target})) return call.decline(Reason::call_layout);
   const auto apply = [&](Op op, std::vector<ValueId> operands) { return call.build.pointwise(op, operands); };
-  return reduced(call, apply(Op::log1p, {apply(Op::exp, {apply(Op::mul, {apply(Op::neg, {input}), target})})}));
+  return reduced_in_their_memory(call, apply(Op::log1p, {apply(Op::exp, {apply(Op::mul, {apply(Op::neg, {input}), target})})}));
 }
 
 }  // namespace escapement

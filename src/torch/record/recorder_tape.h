@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <thread>
 #include <unordered_map>
 #include <unordered_set>
@@ -114,6 +115,7 @@ struct Tape : std::enable_shared_from_this<Tape> {
 
   Location here();                          // asks the hook
 
+  std::set<ValueId> roomy;                  // whose memory has more bytes in eager than the elements need: losses before their mean
   Choices choices{*this};                   // where eager makes a view at some sizes and a copy at others
   void note_write(ValueId destination);     // every in-place change, also one that only renames
 

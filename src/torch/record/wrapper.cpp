@@ -153,7 +153,8 @@ int64_t Wrapper::storage_offset_custom() const {
 // Nobody else can have the address of what the program computed itself. A composite that reaches there is not the program.
 Reason Wrapper::why_memory_matters() const {
   const Trace& trace = tape_->trace();
-  const bool computed = static_cast<bool>(trace[trace.type(value_).root].definition);
+  const ValueId root = trace.type(value_).root;
+  const bool computed = static_cast<bool>(trace[root].definition) && !tape_->roomy.contains(root);
   return computed && composite_in_progress() == nullptr ? Reason::result_read : Reason::storage_access;
 }
 
