@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "support/error.h"
+#include "torch/program/number_operands.h"
 #include "torch/program/pool.h"
 #include "torch/program/sorted_axes.h"
 #include "torch/record/recorder_tape.h"
@@ -127,47 +128,8 @@ std::optional<uint32_t> TensorRecipes::input_of(ValueId value) const {
   return buffer.input;
 }
 
-namespace {
-
-// Their numbers are no tensors for ATen, whose iterator looks at the operands' sizes. (Of `2 ** x` it is one.)
-bool takes_numbers(const Instr& instr, size_t operand) {
-  switch (instr.op) {
-    case Op::pow: return operand == 1;
-    case Op::clamp_min: case Op::clamp_max: case Op::lerp: case Op::addcmul: case Op::addcdiv: case Op::leaky_relu: case Op::threshold:
-    case Op::hardtanh: case Op::elu: case Op::softplus: case Op::hardshrink: case Op::softshrink: case Op::smooth_l1: case Op::huber: return true;
-    default: return false;
-  }
-}
-
-bool has_only_whole(const Trace& trace, const Instr& made, const TensorType& type) {
-  for (size_t i = 0; i < made.operands.size(); ++i) {
-    const TensorType& operand = trace.type(made.operands[i]);
-    if (operand.sizes != type.sizes && !(operand.rank() == 0 && takes_numbers(made, i))) return false;
-  }
-  return true;
-}
-
-}  // namespace
-
-// `value`, if each of its axes is one of an input's, with its stride.
-std::optional<TensorRecipe::Axes> TensorRecipes::axes_of_input(ValueId value) const {
-  const Trace& trace = plan_.trace;
-  std::vector<uint8_t> axes(trace.type(value).sizes.size());
-  std::iota(axes.begin(), axes.end(), 0);
-  for (InstrId made_by = trace[value].definition; made_by; made_by = trace[value].definition) {
-    const Instr& view = trace[made_by];
-    const auto dropped = [&](uint8_t axis) { return static_cast<uint8_t>(axis + (axis >= view.attrs.axis)); };
-    if (view.op == Op::permute) std::ranges::transform(axes, axes.begin(), [&](uint8_t axis) { return static_cast<uint8_t>(view.attrs.axes[axis]); });
-    else if (view.op == Op::select || view.op == Op::squeeze) std::ranges::transform(axes, axes.begin(), dropped);
-    else if (view.op == Op::slice ? dims_.as_constant(view.attrs.step) != std::optional<int64_t>(1) : view.op != Op::alias && view.op != Op::detach) break;
-    value = view.operands[0];
-  }
-  const auto input = input_of(value);
-  return input ? std::optional(TensorRecipe::Axes{*input, std::move(axes)}) : std::nullopt;
-}
-
-// What was made of such an input and of others that were broadcast: ATen's iterator sorts its axes by the strides that the input has.
-std::optional<TensorRecipe::Axes> TensorRecipes::sorted_as(ValueId value) const {
+// What was made of an input, or of one whose axes were permuted, and of numbers: ATen's iterator sorts its axes by the strides that the input has.
+std::optional<TensorRecipe::Sorted> TensorRecipes::sorted_as(ValueId value) const {
   const Trace& trace = plan_.trace;
   const TensorType& type = trace.type(value);
   for (InstrId made_by = trace[value].definition; made_by && info(trace[made_by].op).kind == OpKind::pointwise; made_by = trace[value].definition) {
@@ -176,41 +138,21 @@ std::optional<TensorRecipe::Axes> TensorRecipes::sorted_as(ValueId value) const 
     if (has_only_whole(trace, made, type) || whole == made.operands.end()) return {};
     value = *whole;
   }
-  return axes_of_input(value);
-}
-
-// Of tensors of one shape, none of which has elements, ATen makes a new one: all are contiguous to it. A number has another shape. Copies keep
-// such strides, also `contiguous()`, which makes none; only a clone that is told to be contiguous does not.
-std::optional<TensorRecipe::OfNothing> TensorRecipes::made_of_nothing(ValueId value) const {
-  const Trace& trace = plan_.trace;
-  const TensorType& type = trace.type(value);
-  TensorRecipe::OfNothing made;
-  if (type.sizes.size() < 2) return {};
-  for (InstrId made_by = trace[value].definition; made_by; made_by = trace[value].definition) {
-    const Instr& instr = trace[made_by];
-    if (instr.op == Op::copy || instr.op == Op::cast) {
-      value = instr.operands[0];
-      continue;
-    }
-    if (info(instr.op).kind != OpKind::pointwise) break;
-    if (has_only_whole(trace, instr, type)) return made;
-    const auto whole = std::ranges::find_if(instr.operands, [&](ValueId operand) { return trace.type(operand).sizes == type.sizes; });
-    if (whole == instr.operands.end()) return {};
-    value = *whole;
-    if (!std::ranges::all_of(instr.operands, [&](ValueId v) { return v == value || trace.type(v).rank() == 0; })) return {};
-    ++made.sorted;
+  std::vector<uint8_t> axes(type.sizes.size());
+  std::iota(axes.begin(), axes.end(), 0);
+  if (const InstrId made_by = trace[value].definition; made_by && trace[made_by].op == Op::permute) {
+    const std::vector<int32_t>& permuted = trace[made_by].attrs.axes;
+    std::ranges::transform(permuted, axes.begin(), [](int32_t axis) { return static_cast<uint8_t>(axis); });
+    value = trace[made_by].operands[0];
   }
-  made.of = axes_of_input(value);
-  return made.of ? std::optional(std::move(made)) : std::nullopt;
+  const auto input = input_of(value);
+  return input ? std::optional(TensorRecipe::Sorted{*input, std::move(axes)}) : std::nullopt;
 }
 
-// Of new memory that is not laid out as a new tensor for all sizes, or where it has no elements: any strides are contiguous then.
+// Of new memory that is not laid out as a new tensor for all sizes.
 void TensorRecipes::note_rule(TensorRecipe& recipe, ValueId value) {
   const Trace& trace = plan_.trace;
-  auto nothing = made_of_nothing(value);
-  const bool contiguous = std::ranges::is_sorted(recipe.dense, std::greater());
-  if (nothing && !(contiguous && !nothing->of && nothing->sorted == 0)) recipe.of_nothing = std::move(nothing);
-  if (contiguous) return;
+  if (std::ranges::is_sorted(recipe.dense, std::greater())) return;
   const bool channels_last = is_channels_last(dims_, trace.type(value).sizes, trace.type(value).strides);
   value = copied_from(value);
   if (!trace[value].definition) {
@@ -223,6 +165,10 @@ void TensorRecipes::note_rule(TensorRecipe& recipe, ValueId value) {
   recipe.natural = is_pointwise && !recipe.sorted;
   recipe.natural_image = is_pointwise && has_only_whole(trace, made, trace.type(value));
   recipe.natural_of_nothing = is_pointwise && (!channels_last || recipe.natural_image);
+}
+
+std::optional<LayoutOfNothing> TensorRecipes::of_nothing(ValueId value) {
+  return LayoutOfNothing::of(plan_.trace, value, [this](ValueId v) { return input_of(v); }, [this](Dim dim) { return executable_.slot(dim); });
 }
 
 uint32_t TensorRecipes::add(ValueId value) {
@@ -238,9 +184,9 @@ uint32_t TensorRecipes::add(ValueId value) {
   const TensorType& root = plan_.trace.type(buffer.root);
   recipe.alike = type.sizes == root.sizes && type.strides == root.strides && type.offset == root.offset;
   recipe.dense = stepping_order(type);
-  if (recipe.kind == Buffer::Kind::input && !recipe.whole)
-    if (auto of = axes_of_input(value)) recipe.of_nothing = TensorRecipe::OfNothing{std::move(of)};
-  if (recipe.whole && recipe.kind != Buffer::Kind::input) note_rule(recipe, value);
+  const bool is_new = recipe.whole && recipe.kind != Buffer::Kind::input;
+  if (is_new ? type.rank() > 1 : !recipe.whole) recipe.of_nothing = of_nothing(value);
+  if (is_new) note_rule(recipe, value);
   if (type.dtype != DType::other) recipe.dtype = c10::scalarTypeToTypeMeta(scalar_type_of(type.dtype));
   else ESCAPEMENT_CHECK(root.dtype == DType::other, "a view of another dtype than its root's is a call's result");
   for (const Dim size : type.sizes) recipe.sizes.push_back(executable_.slot(size));
@@ -264,6 +210,8 @@ void TensorRecipes::settle() {
     recipe.level = shapes.level(recipe.offset);
     for (const Slot slot : recipe.sizes) recipe.level = std::max(recipe.level, shapes.level(slot));
     for (const Slot slot : recipe.strides) recipe.level = std::max(recipe.level, shapes.level(slot));
+    if (recipe.of_nothing)
+      for (const Slot slot : recipe.of_nothing->slots()) recipe.level = std::max(recipe.level, shapes.level(slot));
   }
 }
 
@@ -286,7 +234,10 @@ c10::IntArrayRef TensorTable::values(const std::vector<Slot>& slots, c10::SmallV
 c10::IntArrayRef TensorTable::strides(const TensorRecipe& recipe) {
   const auto made = values(recipe.strides, strides_);
   const bool nothing = is_empty(recipe);
-  if (nothing && recipe.of_nothing) return stride_nothing(*recipe.of_nothing, sizes(recipe)), strides_;
+  if (nothing && recipe.of_nothing) {
+    const auto from = recipe.of_nothing->input();
+    return strides_ = recipe.of_nothing->strides(from ? &input(*from) : nullptr, context_.table.data());
+  }
   if ((recipe.natural || recipe.natural_of_nothing || recipe.sorted || recipe.copied) && stride_as_eager(recipe)) return strides_;
   if (nothing) stride_over_nothing(recipe);
   else if (recipe.new_if_one != 0) stride_over_one(recipe);
@@ -320,13 +271,6 @@ bool TensorTable::stride_sorted(const TensorRecipe& recipe) {
     if (shape[axis] > 1 && strides_[axis] != sorted[axis]) return false;
   strides_ = std::move(sorted);
   return true;
-}
-
-void TensorTable::stride_nothing(const TensorRecipe::OfNothing& made, c10::IntArrayRef shape) {
-  int64_t next = 1;
-  for (size_t axis = shape.size(); axis-- > 0; next *= std::max<int64_t>(shape[axis], 1)) strides_[axis] = next;
-  for (size_t axis = 0; made.of && axis < shape.size(); ++axis) strides_[axis] = input(made.of->input).stride(made.of->axes[axis]);
-  for (size_t i = 0; i < made.sorted; ++i) strides_ = sorted_strides({&strides_, 1}, shape);
 }
 
 bool TensorTable::stride_as_image(const TensorRecipe& recipe) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "jit/run/executable.h"
+#include "torch/program/layout_of_nothing.h"
 #include "torch/program/program_entry.h"
 
 namespace escapement {
@@ -38,16 +39,12 @@ struct TensorRecipe {
   bool natural = false;              // new memory, by the rule of TensorIterator: what is contiguous at a call's sizes has the strides of a new tensor;
   bool natural_of_nothing = false;   // also where it has no elements: not if an operand was broadcast to channels last
   bool natural_image = false;        // and what is an image with channels last that no operand was broadcast for has those of a new one
-  struct Axes {
+  struct Sorted {
     uint32_t input;
-    std::vector<uint8_t> axes;       // of the input, for each of the tensor's: it has their strides
+    std::vector<uint8_t> axes;       // of the input, for each of the tensor's
   };
-  struct OfNothing {                 // of one tensor, from the strides that it has, or from those of a new one
-    std::optional<Axes> of;
-    size_t sorted = 0;               // times: by each operation of it and numbers
-  };
-  std::optional<OfNothing> of_nothing;   // new memory, or a view of an input, where there are no elements
-  std::optional<Axes> sorted;        // new memory, whose axes are in the order of this input's strides, those of axes of size 1 too
+  std::optional<Sorted> sorted;      // new memory, whose axes are in the order of this input's strides, those of axes of size 1 too
+  std::optional<LayoutOfNothing> of_nothing;   // where there are no elements
   std::optional<uint32_t> copied;    // new memory, a copy that keeps the strides of this input
   uint64_t new_if_one = 0;           // of these: axes that have the stride of a new axis where they have one element
   Slot offset = 0;                   // elements from the root's first element
@@ -67,9 +64,8 @@ class TensorRecipes {
   bool is_as_expanded(ValueId value, int32_t axis) const;
   ValueId copied_from(ValueId value) const;
   std::optional<uint32_t> input_of(ValueId value) const;
-  std::optional<TensorRecipe::Axes> axes_of_input(ValueId value) const;
-  std::optional<TensorRecipe::Axes> sorted_as(ValueId value) const;
-  std::optional<TensorRecipe::OfNothing> made_of_nothing(ValueId value) const;
+  std::optional<TensorRecipe::Sorted> sorted_as(ValueId value) const;
+  std::optional<LayoutOfNothing> of_nothing(ValueId value);
   void note_rule(TensorRecipe& recipe, ValueId value);
 
   const LaunchPlan& plan_;
@@ -110,7 +106,6 @@ class TensorTable {
   bool stride_as_image(const TensorRecipe& recipe);
   bool is_empty(const TensorRecipe& recipe) const;
   bool stride_sorted(const TensorRecipe& recipe);
-  void stride_nothing(const TensorRecipe::OfNothing& made, c10::IntArrayRef shape);
   int64_t offset(const TensorRecipe& recipe) const { return context_.table[recipe.offset]; }
 
  private:

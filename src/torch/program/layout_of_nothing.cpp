@@ -1,0 +1,130 @@
+// See layout_of_nothing.h. The rules are ATen's of torch 2.13; tests/python/memory/test_layouts_of_nothing.py holds them against it.
+#include "torch/program/layout_of_nothing.h"
+
+#include <algorithm>
+
+#include "torch/program/number_operands.h"
+
+namespace escapement {
+namespace {
+
+constexpr size_t kMostSteps = 12;
+
+Strides natural_strides(c10::IntArrayRef sizes) {
+  Strides strides(sizes.size());
+  int64_t next = 1;
+  for (size_t axis = sizes.size(); axis-- > 0; next *= std::max<int64_t>(sizes[axis], 1)) strides[axis] = next;
+  return strides;
+}
+
+// The one operand of the result's sizes, where all others are numbers.
+ValueId beside_numbers(const Trace& trace, const Instr& made, const TensorType& type) {
+  const auto whole = std::ranges::find_if(made.operands, [&](ValueId operand) { return trace.type(operand).sizes == type.sizes; });
+  if (whole == made.operands.end()) return {};
+  const auto fits = [&](ValueId v) { return v == *whole || trace.type(v).rank() == 0; };
+  return std::ranges::all_of(made.operands, fits) ? *whole : ValueId();
+}
+
+Strides permuted(const Strides& strides, const std::vector<int32_t>& axes) {
+  Strides out;
+  for (const int32_t from : axes) out.push_back(strides[static_cast<size_t>(from)]);
+  return out;
+}
+
+// A new axis of one element steps over what stands behind it; where there are more, the stride is 0.
+Strides expanded(const Strides& old_sizes, const Strides& old_strides, const Strides& sizes) {
+  Strides out(sizes.size());
+  const size_t missing = sizes.size() - old_sizes.size();
+  for (size_t i = sizes.size(); i-- > 0;) {
+    const bool is_new = i < missing;
+    const int64_t size = is_new ? 1 : old_sizes[i - missing];
+    const int64_t stride = !is_new ? old_strides[i - missing] : i + 1 < sizes.size() ? sizes[i + 1] * out[i + 1] : 1;
+    out[i] = size == sizes[i] ? stride : 0;
+  }
+  return out;
+}
+
+}  // namespace
+
+// The operand is none behind a step that asks for nothing.
+std::optional<LayoutOfNothing::Step> LayoutOfNothing::step_of(const Trace& trace, ValueId value, ValueId& operand) {
+  const Instr& made = trace[trace[value].definition];
+  const TensorType& type = trace.type(value);
+  if (made.operands.empty()) return {};
+  operand = made.operands[0];
+  switch (made.op) {
+    case Op::permute: return Step{.kind = Kind::permuted, .axes = made.attrs.axes};
+    case Op::unsqueeze: return Step{.kind = Kind::unsqueezed, .axis = made.attrs.axis};
+    case Op::select: case Op::squeeze: return Step{.kind = Kind::dropped, .axis = made.attrs.axis};
+    case Op::slice: return Step{.kind = Kind::sliced, .axis = made.attrs.axis};
+    case Op::expand: return Step{.kind = Kind::expanded};
+    case Op::reshape: return Step{.kind = Kind::reshaped};
+    default: break;
+  }
+  if (info(made.op).kind != OpKind::pointwise) return {};
+  if (has_only_whole(trace, made, type)) return operand = {}, Step{.kind = Kind::fresh};
+  operand = beside_numbers(trace, made, type);
+  return operand ? std::optional(Step{.kind = Kind::sorted}) : std::nullopt;
+}
+
+void LayoutOfNothing::note_slots(Step& step, const Trace& trace, ValueId value, const SlotOf& slot_of) {
+  const TensorType& type = trace.type(value);
+  step.sizes = slots_.size(), step.rank = type.sizes.size();
+  for (const Dim size : type.sizes) slots_.push_back(slot_of(size));
+  if (step.kind != Kind::sliced) return;
+  step.step = slots_.size();
+  slots_.push_back(slot_of(trace[trace[value].definition].attrs.step));
+}
+
+// Copies keep such strides, also `contiguous()`, which makes none; only a clone that is told to be contiguous does not.
+std::optional<LayoutOfNothing> LayoutOfNothing::of(const Trace& trace, ValueId value, const InputOf& input_of, const SlotOf& slot_of) {
+  LayoutOfNothing all;
+  std::vector<std::pair<Step, ValueId>> backwards;
+  while (value && !(all.input_ = input_of(value))) {
+    const InstrId definition = trace[value].definition;
+    if (!definition || backwards.size() == kMostSteps) return {};
+    const Op op = trace[definition].op;
+    ValueId operand = trace[definition].operands.empty() ? ValueId() : trace[definition].operands[0];
+    if (op != Op::copy && op != Op::cast && op != Op::alias && op != Op::detach) {
+      auto step = step_of(trace, value, operand);
+      if (!step) return {};
+      backwards.emplace_back(std::move(*step), value);
+    }
+    value = operand;
+  }
+  for (auto it = backwards.rbegin(); it != backwards.rend(); ++it) {
+    all.note_slots(it->first, trace, it->second, slot_of);
+    all.steps_.push_back(std::move(it->first));
+  }
+  if (!all.input_ && all.steps_.size() == 1) return {};
+  return all;
+}
+
+void LayoutOfNothing::take(const Step& step, const int64_t* table, Known& known) const {
+  Strides sizes;
+  for (size_t i = 0; i < step.rank; ++i) sizes.push_back(table[slots_[step.sizes + i]]);
+  Strides& strides = known.strides;
+  const auto axis = static_cast<size_t>(step.axis);
+  switch (step.kind) {
+    case Kind::fresh: strides = natural_strides(sizes); break;
+    case Kind::sorted: strides = sorted_strides({&strides, 1}, sizes); break;
+    case Kind::permuted: strides = permuted(strides, step.axes); break;
+    case Kind::unsqueezed: strides.insert(strides.begin() + step.axis, axis == strides.size() ? 1 : known.sizes[axis] * strides[axis]); break;
+    case Kind::dropped: strides.erase(strides.begin() + step.axis); break;
+    case Kind::sliced: strides[axis] *= table[slots_[step.step]]; break;
+    case Kind::expanded: strides = expanded(known.sizes, strides, sizes); break;
+    case Kind::reshaped:
+      if (known.sizes != sizes) strides = natural_strides(sizes);
+      break;
+  }
+  known.sizes = std::move(sizes);
+}
+
+Strides LayoutOfNothing::strides(const at::Tensor* input, const int64_t* table) const {
+  Known known;
+  if (input != nullptr) known = {{input->sizes().begin(), input->sizes().end()}, {input->strides().begin(), input->strides().end()}};
+  for (const Step& step : steps_) take(step, table, known);
+  return known.strides;
+}
+
+}  // namespace escapement

@@ -1,0 +1,27 @@
+// See number_operands.h.
+#include "torch/program/number_operands.h"
+
+namespace escapement {
+namespace {
+
+// Their numbers are no tensors for ATen, whose iterator looks at the operands' sizes. (Of `2 ** x` it is one.)
+bool takes_numbers(const Instr& instr, size_t operand) {
+  switch (instr.op) {
+    case Op::pow: return operand == 1;
+    case Op::clamp_min: case Op::clamp_max: case Op::lerp: case Op::addcmul: case Op::addcdiv: case Op::leaky_relu: case Op::threshold:
+    case Op::hardtanh: case Op::elu: case Op::softplus: case Op::hardshrink: case Op::softshrink: case Op::smooth_l1: case Op::huber: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+bool has_only_whole(const Trace& trace, const Instr& made, const TensorType& type) {
+  for (size_t i = 0; i < made.operands.size(); ++i) {
+    const TensorType& operand = trace.type(made.operands[i]);
+    if (operand.sizes != type.sizes && !(operand.rank() == 0 && takes_numbers(made, i))) return false;
+  }
+  return true;
+}
+
+}  // namespace escapement
