@@ -4,13 +4,17 @@ keeps such an operator whole; with them AOTAutograd takes it apart as it stands 
 """
 
 import contextlib
+import functools
 
 import torch
 from torch._C import DispatchKey
 from torch._prims_common import canonicalize_dim
 
+from . import recurrent, whole_operators
+
 aten = torch.ops.aten
 KEY = DispatchKey.CompositeImplicitAutograd
+KEYS = KEY, DispatchKey.Autograd
 
 
 def max_pool1d(self, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False):
@@ -49,23 +53,29 @@ def kron(self, other):
 
 PARTS = {aten.max_pool1d.default: max_pool1d, aten.take_along_dim.default: take_along_dim, aten.kron.default: kron}
 
+WHOLE = {**recurrent.PARTS, **whole_operators.PARTS}
+
 
 @contextlib.contextmanager
 def by_symbols():
     """Compiles are serialised by Dynamo, so torch's own table can be changed for the time of one."""
-    before = {operator: operator.py_kernels.get(KEY) for operator in PARTS}
+    before = {(operator, key): operator.py_kernels.get(key) for operator in (*PARTS, *WHOLE) for key in KEYS}
     for operator, parts in PARTS.items():
-        enter(operator, parts)
+        enter(operator, KEY, parts)
+    for operator, made in WHOLE.items():
+        for key in KEYS:
+            parts = before[operator, key] or (functools.partial(operator._op_dk, KEY) if key is KEY else None)   # else ATen's own
+            enter(operator, key, parts and whole_operators.outside_of_training(parts, made))
     try:
         yield
     finally:
-        for operator, kernel in before.items():
-            enter(operator, kernel)
+        for (operator, key), kernel in before.items():
+            enter(operator, key, kernel)
 
 
-def enter(operator, kernel):
+def enter(operator, key, kernel):
     if kernel is None:
-        operator.py_kernels.pop(KEY, None)
+        operator.py_kernels.pop(key, None)
     else:
-        operator.py_kernels[KEY] = kernel
+        operator.py_kernels[key] = kernel
     operator._dispatch_cache.clear()

@@ -1,0 +1,257 @@
+"""Recurrent networks under torch.compile: the operator stands whole in one graph for all lengths and batches. Dynamo by itself refuses the modules, and
+the frame around them with it. In training they are refused still, and the frame runs eagerly.
+"""
+
+import pytest
+import torch
+import torch.nn as nn
+
+import escapement
+
+SIZES = [(2, 5), (3, 7), (1, 9), (4, 1), (1, 1), (5, 11), (8, 13), (0, 3)]   # batch, length
+KINDS = {"LSTM": nn.LSTM, "GRU": nn.GRU, "RNN": nn.RNN, "relu": lambda *args, **kwargs: nn.RNN(*args, nonlinearity="relu", **kwargs),
+         "projected": lambda *args, **kwargs: nn.LSTM(*args, proj_size=3, **kwargs)}
+FORMS = {"plain": {}, "batch first": {"batch_first": True}, "bidirectional": {"bidirectional": True}, "deep": {"num_layers": 3, "dropout": 0.5},
+         "all": {"batch_first": True, "bidirectional": True, "num_layers": 2}, "no bias": {"bias": False}}
+
+
+def dynamo():
+    return escapement.stats()["dynamo"]
+
+
+def flat(result):
+    return [tensor for part in result for tensor in (flat(part) if isinstance(part, (tuple, list)) else [part])]
+
+
+def same(ours, eager):
+    for a, b in zip(flat(ours), flat(eager), strict=True):
+        torch.testing.assert_close(a, b)
+        assert a.stride() == b.stride() and a.requires_grad == b.requires_grad, (a.shape, a.stride(), b.stride())
+
+
+def compiled(function):
+    torch._dynamo.reset()
+    escapement.reset()
+    return torch.compile(function, backend="escapement")
+
+
+def is_one_graph(own=0):
+    """`own`: dims that the program compares with numbers of its own."""
+    found = dynamo()
+    assert found["compiles"] == 1 and not found["graph_breaks"] and found["specialised_dims"] == own and not found["skipped_frames"], found
+    assert not found["fallbacks"], found
+
+
+class Tagger(nn.Module):
+    def __init__(self, kind, **form):
+        super().__init__()
+        self.embedding, self.network = nn.Embedding(50, 8), kind(8, 5, **form)
+        width = (3 if getattr(self.network, "proj_size", 0) else 5) * (2 if form.get("bidirectional") else 1)
+        self.head = nn.Linear(width, 4)
+
+    def forward(self, words):
+        found, states = self.network(self.embedding(words))
+        return self.head(torch.relu(found)).log_softmax(-1), found, states
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_one_graph_serves_all_lengths_and_batches(kind, form):
+    model = Tagger(KINDS[kind], **FORMS[form]).eval()
+    function = compiled(model)
+    first = FORMS[form].get("batch_first")
+    for batch, length in SIZES if first else SIZES[:-1]:
+        words = torch.randint(0, 50, (batch, length) if first else (length, batch))
+        same(function(words), model(words))
+    is_one_graph()
+    assert escapement.stats()["hits"] >= len(SIZES) - 3, escapement.stats()
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+@torch.no_grad()
+def test_states_that_go_from_call_to_call(kind):
+    network = KINDS[kind](4, 5, num_layers=2)
+    function = compiled(lambda x, states: network(x, states))
+    for batch in (2, 1, 3):
+        def states():
+            return (torch.zeros(2, batch, 5), torch.zeros(2, batch, 5)) if kind == "LSTM" else torch.zeros(2, batch, 5)
+
+        ours, eager = states(), states()
+        for length in (3, 1, 7, 2):
+            x = torch.randn(length, batch, 4)
+            (y, ours), (expected, eager) = function(x, ours), network(x, eager)
+            same([y, ours], [expected, eager])
+    is_one_graph(own=5 if kind == "LSTM" else 3)   # features, layers
+
+
+@torch.no_grad()
+def test_one_sequence_without_a_batch():
+    network = nn.GRU(4, 5, bidirectional=True)
+    function = compiled(lambda x: network(x * 2))
+    for length in (3, 1, 7, 11):
+        x = torch.randn(length, 4)
+        same(function(x), network(x * 2))
+    is_one_graph(own=1)
+
+
+@torch.no_grad()
+def test_dropout_between_layers_draws_as_eager():
+    network = nn.LSTM(4, 5, num_layers=2, dropout=0.5).train()
+    function = compiled(lambda x: network(x))
+    for length in (3, 1, 7):
+        x = torch.randn(length, 2, 4)
+        torch.manual_seed(length)
+        ours, after = function(x), torch.rand(1)
+        torch.manual_seed(length)
+        same([ours, after], [network(x), torch.rand(1)])
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+@torch.no_grad()
+def test_packed_sequences_are_as_eager(batch_first):
+    network, head = nn.LSTM(4, 5, batch_first=batch_first), nn.Linear(5, 2)
+
+    def program(x, lengths):
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=batch_first, enforce_sorted=False)
+        found, states = network(packed)
+        padded, counts = nn.utils.rnn.pad_packed_sequence(found, batch_first=batch_first)
+        return head(padded), counts, states
+
+    function = compiled(program)
+    for lengths in ([3, 2], [5, 1, 4], [1], [7, 7, 7, 2]):
+        sizes = len(lengths), max(lengths)
+        x = torch.randn(*(sizes if batch_first else sizes[::-1]), 4)
+        same(function(x, torch.tensor(lengths)), program(x, torch.tensor(lengths)))
+
+
+@torch.no_grad()
+def test_what_eager_refuses():
+    network = nn.LSTM(4, 5)
+    function = compiled(lambda x, h, c: network(x, (h, c)))
+    state = torch.zeros(1, 2, 5)
+    for x, h in ((torch.randn(3, 2, 6), state), (torch.randn(3, 7, 4), state), (torch.randn(3, 2, 4), torch.zeros(2, 2, 5)), (torch.randn(3, 2, 4, 1), state)):
+        with pytest.raises((RuntimeError, ValueError)) as expected:
+            network(x, (h, h))
+        with pytest.raises(Exception, match=r"(?s).*") as found:
+            function(x, h, h)
+        assert isinstance(found.value, expected.type) or expected.type.__name__ in str(found.value), (found.value, expected.value)
+
+
+def test_training_is_eager_and_counted():
+    model = Tagger(nn.LSTM, batch_first=True)
+    function = compiled(model)
+    for batch, length in ((2, 5), (3, 7), (1, 1)):
+        words = torch.randint(0, 50, (batch, length))
+        for call in (function, model):
+            model.zero_grad()
+            call(words)[0].sum().backward()
+            gradients = [parameter.grad.clone() for parameter in model.parameters()]
+            if call is function:
+                ours = gradients
+        same(ours, gradients)
+    assert dynamo()["skipped_frames"] == 1 and dynamo()["compiles"] == 0, dynamo()
+
+
+def test_a_frozen_network_whose_input_wants_gradients():
+    network = nn.GRU(4, 5).requires_grad_(False)
+    function = compiled(lambda x: network(x)[0].sum())
+    for length in (3, 5):
+        x = torch.randn(length, 2, 4)
+        gradients = []
+        for call in (function, lambda x: network(x)[0].sum()):
+            given = x.clone().requires_grad_()
+            call(given).backward()
+            gradients.append(given.grad)
+        torch.testing.assert_close(*gradients)
+
+
+@torch.no_grad()
+def test_trained_between_calls():
+    """Weights change in place between evaluations; a graph reads them anew."""
+    model = Tagger(nn.LSTM, batch_first=True)
+    function = compiled(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    for batch, length in ((2, 5), (3, 7), (1, 2)):
+        words = torch.randint(0, 50, (batch, length))
+        same(function(words), model(words))
+        with torch.enable_grad():
+            model(words)[0].sum().backward()
+        optimizer.step()
+        same(function(words), model(words))
+    is_one_graph()
+
+
+# Of the same kind: what torch would take apart to see what it returns, and ask of sizes of 1 on the way.
+WHOLE = {
+    "linear": lambda x, w, b: torch.nn.functional.linear(x.transpose(0, 1), w, b), "no bias": lambda x, w, b: torch.nn.functional.linear(x.transpose(0, 1), w),
+    "computed": lambda x, w, b: torch.nn.functional.linear(x.transpose(0, 1) * 2, w, b), "matmul": lambda x, w, b: x.transpose(0, 1) @ w.T,
+    "vector": lambda x, w, b: x.transpose(0, 1) @ w[0], "four axes": lambda x, w, b: x[None].transpose(1, 2) @ w.T,
+    "then asked": lambda x, w, b: (lambda y: (y, y.is_contiguous(), y.stride(0) >= y.stride(1)))(torch.nn.functional.linear(x.transpose(0, 1), w, b)),
+    "then viewed": lambda x, w, b: torch.nn.functional.linear(x.transpose(0, 1), w, b).view(-1, w.shape[0]),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+@torch.no_grad()
+def test_matrices_times_transposed_tensors(name):
+    function = compiled(WHOLE[name])
+    w, b = torch.randn(4, 8), torch.randn(4)
+    for batch, length in ((2, 5), (3, 7), (1, 9), (4, 1), (1, 1), (5, 11)):
+        x = torch.randn(length, batch, 8)
+        ours, eager = function(x, w, b), WHOLE[name](x, w, b)
+        if isinstance(eager, tuple):
+            assert ours[1:] == eager[1:], (batch, length)
+            ours, eager = ours[0], eager[0]
+        same([ours], [eager])
+    if name != "then asked":
+        is_one_graph()
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_matrices_times_transposed_tensors_with_gradients(name):
+    function = compiled(WHOLE[name])
+    for batch, length in ((2, 5), (3, 7), (1, 9), (4, 1)):
+        x, w, b = torch.randn(length, batch, 8), torch.randn(4, 8), torch.randn(4)
+        gradients = []
+        for call in (function, WHOLE[name]):
+            leaves = [t.clone().requires_grad_() for t in (x, w, b)]
+            found = call(*leaves)
+            (found[0] if isinstance(found, tuple) else found).sin().sum().backward()
+            gradients.append([leaf.grad for leaf in leaves if leaf.grad is not None])
+        same(*gradients)
+
+
+@pytest.mark.parametrize("sizes", [(1, 3), (2, 3), (2, 5)])
+@torch.no_grad()
+def test_what_a_matrix_does_not_fit(sizes):
+    def program(x, w):
+        return torch.nn.functional.linear(x.transpose(0, 1), w)
+
+    function = compiled(program)
+    for call in (program, function):
+        with pytest.raises(RuntimeError, match="Expected size|cannot be multiplied"):
+            call(torch.randn(*sizes, 8), torch.randn(4, 7))
+
+
+def test_what_is_described_is_never_written_down():
+    """Beside gradients AOTAutograd writes the graph down, also what stands under no_grad, and needs the values."""
+    teacher, student, network = nn.Linear(8, 4), nn.Linear(8, 4), nn.LSTM(8, 4)
+
+    def program(x):
+        with torch.no_grad():
+            wanted, product = teacher(x.transpose(0, 1)), x.transpose(0, 1) @ teacher.weight.T
+            state = torch.zeros(1, x.shape[1], 4)
+            found = torch.lstm(x, (state, state), network._flat_weights, True, 1, 0.0, False, False, False)[0]
+        return ((student(x.transpose(0, 1)) - wanted - product) ** 2).mean() + (student(x) * found).sum(), wanted, product, found
+
+    function = compiled(program)
+    for sizes in ((2, 5), (1, 3), (4, 1), (3, 3)):
+        x, results = torch.randn(*sizes, 8), []
+        for call in (function, program):
+            student.zero_grad()
+            found = call(x)
+            found[0].backward()
+            results.append([*found, student.weight.grad.clone()])
+        for ours, eager in zip(*results):
+            torch.testing.assert_close(ours, eager)
