@@ -108,6 +108,13 @@ ValueId rounded_unless_one(OpCall& call, ValueId v, DType rounded, DType wide) {
   return call.build.pointwise(Op::where, std::vector<ValueId>{one, as_it_is, as_rounded});
 }
 
+// ATen converts such an operand before it looks at strides, and the copy has one along each axis.
+bool shows_that_it_is_converted(const DimTable& dims, const TensorType& type) {
+  for (int axis = 0; axis < type.rank(); ++axis)
+    if (dims.as_constant(type.strides[axis]) == std::optional<int64_t>(0) && dims.as_constant(type.sizes[axis]) != std::optional<int64_t>(1)) return true;
+  return false;
+}
+
 // One operand in the dtype the op computes in. `common`: torch's promotion of all; half types compute in f32.
 ValueId in_common(OpCall& call, const Operand& o, DType common, DType compute, bool as_it_is) {
   const bool rounds = is_half(common) && compute == compute_type(common);
@@ -126,8 +133,14 @@ ValueId in_common(OpCall& call, const Operand& o, DType common, DType compute, b
 std::vector<ValueId> in_common(OpCall& call, Op op, const std::vector<Operand>& operands, DType common) {
   DType compute = compute_type(common);
   if (info(op).rule == TypeRule::promote_float && !is_float(common)) compute = compute_type(call.result_type());
+  const DType converted = info(op).rule == TypeRule::promote_float && !is_float(common) ? call.result_type() : common;
   std::vector<ValueId> values;
-  for (const Operand& o : operands) values.push_back(in_common(call, o, common, compute, takes_one_as_it_is(op, values.size())));
+  for (Operand o : operands) {
+    const bool as_it_is = takes_one_as_it_is(op, values.size());
+    const bool shows = o.value && call.type(o.value).dtype != converted && shows_that_it_is_converted(call.table(), call.type(o.value));
+    if (shows && !(as_it_is && is_half(common))) o.value = call.build.cast(o.value, converted);
+    values.push_back(in_common(call, o, common, compute, as_it_is));
+  }
   // All operands narrower than the common dtype (an i32 tensor with a float number): the number's constant widens them.
   return values;
 }

@@ -195,3 +195,25 @@ def test_kron(laid, first):
         for k in (0, -1):
             ours, eager = function(pair[0], k), program(pair[1], k)
             assert same_layout(ours, eager), (sizes, ours.stride(), eager.stride())
+
+
+# ATen converts an operand of another dtype before it looks at strides: what was expanded is a copy then, with a stride along each axis.
+CONVERTED = {
+    "compared": lambda x, i: i < x, "added": lambda x, i: x + i, "first": lambda x, i: i - x, "divided": lambda x, i: i / 2, "integers": lambda x, i: i / i.flip(0),
+    "chosen": lambda x, i: torch.where(x > 0, i, x), "truths": lambda x, i: (i > 0) * x, "doubles": lambda x, i: x.double() * i, "same": lambda x, i: x * i.float(),
+}
+
+
+@pytest.mark.parametrize("name", CONVERTED)
+@pytest.mark.parametrize("first", ((2, 2), (0, 1), (1, 2), (3, 1), (1, 1)))
+def test_expanded_operands_of_another_dtype(name, first):
+    def program(x, i):
+        turned = x.expand(2, *x.shape).swapaxes(0, -1)
+        return CONVERTED[name](turned, i.expand_as(turned))
+
+    function = escapement.jit(program)
+    for rows, columns in (first, (2, 2), (3, 5), (5, 2), (7, 11), first):
+        x, i = torch.randn(rows, columns), torch.arange(1, rows + 1)[:, None]
+        ours, eager = function(x, i), program(x, i)
+        assert same_layout(ours, eager) and ours.dtype == eager.dtype, (x.shape, ours.stride(), eager.stride())
+    assert function.info()["recordings"] <= 3 and not function.info()["eager"], function.info()
