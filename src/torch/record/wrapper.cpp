@@ -46,6 +46,9 @@ void Wrapper::stand_for(ValueId value) {
 
 void Wrapper::replace_inner(at::Tensor inner) {
   inner_ = std::move(inner);
+  data_type_ = inner_.dtype();   // what torch does not ask a virtual function for
+  device_opt_ = inner_.device();
+  key_set_ = inner_.key_set().add(kRecorderKey);
   stand_for(value_);
 }
 
