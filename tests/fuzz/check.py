@@ -7,7 +7,7 @@ import torch
 
 from arguments import drawn
 from compare import Judge, Outcome
-from exact import REMAINDERS, ExactRemainders
+from exact import TWO_ANSWERS, OneAnswer
 from known import LIMITS, READ_NUMBERS
 from rounded import Rounded, off_by_roundings
 from states import TRANSFORMS, disturbed
@@ -122,11 +122,11 @@ def is_sensitive(made, program, call, eager, found):
 
 
 def is_as_exact(made, program, judge, call, ours):
-    """Whether it is what eager gives when its remainders are exact."""
+    """Whether it is what eager gives where it has one answer only."""
     mode = call.get("mode", "no_grad")
-    if mode in TRANSFORMS or not REMAINDERS.search(program.source()):
+    if mode in TRANSFORMS or not TWO_ANSWERS.search(program.source()):
         return False
-    eager = Outcome(ExactRemainders.function(made.reference or program.function()), drawn(program.arguments, call), mode)
+    eager = Outcome(OneAnswer.function(made.reference or program.function()), drawn(program.arguments, call), mode)
     return eager.error is None and looked_at(judge, ours, eager, lambda: finer(made, program, call)) is None
 
 
