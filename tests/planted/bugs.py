@@ -406,7 +406,7 @@ BUGS = [
         "x.data = y leaves x its dtype, in the call that is recorded", ("soundness/test_replaced_data.py",)),
     Bug("descriptions_written_down", "python", "python/escapement/steering/whole_operators.py",
         "if are_only_described(given) and are_usual(given) else None", "if are_usual(given) else None",
-        "under no_grad, beside gradients, a matrix product has no values", ("torch_compile/test_recurrent_networks.py",)),
+        "under no_grad, beside gradients, a matrix product has no values", ("torch_compile/test_whole_operators.py",)),
     Bug("steps_lie_first", "python", "python/escapement/steering/recurrent.py",
         "return (output.transpose(0, 1) if batch_first else output), *states(hx)", "return output.view(output.shape[1], output.shape[0], -1) if batch_first else output, *states(hx)",
         "what a recurrent network returns is taken for contiguous", ("torch_compile/test_recurrent_networks.py",)),

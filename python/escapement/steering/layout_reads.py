@@ -1,4 +1,4 @@
-"""A program that looks at the layout of a tensor: its strides, where it starts, whether it is contiguous.
+"""A program that looks at the layout of a tensor: its strides, where it starts, whether it is contiguous, whether it is a view.
 
 Dynamo answers from fake tensors, and their layouts are eager's only with two exceptions. Questions about layouts have been answered
 obliviously so far (oblivious.py): the frame is traced again with these as guards. And torch's own rules differ from its kernels' in the
@@ -16,16 +16,33 @@ from torch._dynamo.variables.tensor import TensorVariable
 
 READS = ("stride", "storage_offset", "is_contiguous", "dim_order")
 NEEDS_BOTH = ("is_contiguous",)    # what an axis of size 1 has for a stride is not asked there
+KINDS = ("_is_view", "_base")      # whether a tensor is a view: by layouts, where torch copies at some sizes only
 
 
 def install(current_session):
     TensorVariable.call_method = watched(TensorVariable.call_method, current_session)
+    TensorVariable.var_getattr = watched_kinds(TensorVariable.var_getattr, current_session)
+
+
+def watched_kinds(getattr_of, current_session):
+    @functools.wraps(getattr_of)
+    def var_getattr(variable, tx, name):
+        session = current_session() if name in KINDS else None
+        if session is not None and variable.source is None:
+            ask_for(session, "layout")
+        return getattr_of(variable, tx, name)
+
+    return var_getattr
 
 
 def watched(method, current_session):
     @functools.wraps(method)
     def call_method(variable, tx, name, args, kwargs):
-        session = current_session() if name in READS else None
+        session = current_session() if name in READS or name in KINDS else None
+        if session is not None and name in KINDS:
+            if variable.source is None:
+                ask_for(session, "layout")
+            return method(variable, tx, name, args, kwargs)
         if session is not None and name == "storage_offset":
             ask_for_offsets(session)
         if session is not None and variable.source is None:

@@ -5,12 +5,29 @@ A description has no values. So it may be given only to those who ask for sizes 
 what is done to them (AOTAutograd, by functional tensors and proxies) must see the steps.
 """
 
+import math
+
 import torch
 from torch._C import _get_dispatch_mode, _TorchDispatchModeKey
+from torch._dynamo.variables.tensor import TensorVariable
+from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
+from torch._prims_common import canonicalize_dim, infer_size, is_contiguous_or_false
+from torch._subclasses.fake_impls import _compute_stride
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 aten = torch.ops.aten
 WRITING_DOWN = _TorchDispatchModeKey.FUNCTIONAL, _TorchDispatchModeKey.PROXY
+
+
+def install(current_session):
+    """`x.contiguous()` asks before it calls the operator; in the graph it is the operator."""
+    def method(tensor, tx, *args, **kwargs):
+        if current_session() is None or torch.is_grad_enabled():
+            return None   # as torch does
+        return TorchInGraphFunctionVariable(aten.contiguous.default).call_function(tx, [tensor, *args], kwargs) if not args else None
+
+    TensorVariable.method_contiguous = method
 
 
 def outside_of_training(parts, made):
@@ -29,7 +46,7 @@ def are_only_described(given):
 
 def are_usual(given):
     trained = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in given)
-    of_one_type = len({tensor.dtype for tensor in given if tensor.is_floating_point()}) == 1
+    of_one_type = len({tensor.dtype for tensor in given if tensor.is_floating_point()}) < 2
     return not trained and of_one_type and not torch.is_autocast_enabled(given[0].device.type)
 
 
@@ -41,19 +58,87 @@ def tensors_in(arguments):
             yield from tensors_in(argument)
 
 
-# A tensor of several axes and a matrix: whether ATen folds the axes into one, and copies for that, nobody sees. The result is contiguous.
+# Matrices: whether ATen folds axes into one, and copies for that, nobody sees. The result is contiguous.
 
 def linear(input, weight, bias=None):
     plain = bias is None or (bias.dim() == 1 and bias.shape[0] == weight.shape[0])
-    if not plain or input.dim() < 3 or weight.dim() != 2 or input.shape[-1] != weight.shape[1]:
+    if not plain or input.dtype != weight.dtype or input.dim() < 3 or weight.dim() != 2 or input.shape[-1] != weight.shape[1]:
         return None
     return input.new_empty([*input.shape[:-1], weight.shape[0]])
 
 
 def matmul(self, other):
-    if self.dim() < 3 or other.dim() not in (1, 2) or self.shape[-1] != other.shape[0]:
+    if self.dtype != other.dtype or self.dim() < 3 or other.dim() == 0:
         return None
-    return self.new_empty([*self.shape[:-1], *other.shape[1:]])
+    if other.dim() > 2:
+        return matrices_of_batches(self, other)
+    return self.new_empty([*self.shape[:-1], *other.shape[1:]]) if self.shape[-1] == other.shape[0] else None
 
 
-PARTS = {aten.linear.default: linear, aten.matmul.default: matmul}
+def matrices_of_batches(self, other):
+    """Of the same batches: others are broadcast, and questions of a size of 1 decide about sizes then."""
+    if self.dim() != other.dim() or not all(statically_known_true(a == b) for a, b in zip(self.shape[:-2], other.shape[:-2])):
+        return None
+    return self.new_empty([*self.shape[:-1], other.shape[-1]]) if self.shape[-1] == other.shape[-2] else None
+
+
+# Copies, where eager makes a view at some sizes, or hands back its argument. Asked in the way that oblivious.py answers: no size is taken for 1 unless
+# the program looks at layouts, and a compiled graph decides anew at each call.
+
+def contiguous(self, memory_format=torch.contiguous_format):
+    if memory_format is not torch.contiguous_format or has_a_layout_of_its_own(self) or is_contiguous_or_false(self):
+        return None
+    return self.new_empty(self.shape) if copies_at_first(self, self.shape) else None
+
+
+def reshape(self, shape):
+    if has_a_layout_of_its_own(self) or is_contiguous_or_false(self):
+        return None
+    sizes = infer_size(shape, self.numel())
+    if _compute_stride(self.shape, self.stride(), sizes, size_oblivious=True) is not None:
+        return self.view(sizes)
+    return self.new_empty(sizes) if copies_at_first(self, sizes) else None
+
+
+def reshape_as(self, other):
+    return reshape(self, other.shape)
+
+
+def ravel(self):
+    return reshape(self, [-1])
+
+
+def flatten(self, start_dim=0, end_dim=-1):
+    if self.dim() == 0:
+        return None
+    first, last = (canonicalize_dim(self.dim(), axis) for axis in (start_dim, end_dim))
+    if first >= last:
+        return None
+    return reshape(self, [*self.shape[:first], math.prod(self.shape[first:last + 1]), *self.shape[last + 1:]])
+
+
+def has_a_layout_of_its_own(tensor):
+    """Or sizes that only the data tell."""
+    return tensor.dim() == 0 or tensor.is_complex() or tensor.layout is not torch.strided or not all(map(is_known, (*tensor.shape, *tensor.stride())))
+
+
+def is_known(size):
+    return not isinstance(size, torch.SymInt) or size.node.has_hint()
+
+
+def copies_at_first(tensor, sizes):
+    """False: at the sizes that were given eager makes a view, and not for want of elements, so strides have something in common that no size says."""
+    old, strides, new = ([seen(size) for size in numbers] for numbers in (tensor.shape, tensor.stride(), sizes))
+    return 0 in old or 1 in old or (_compute_stride(old, strides, new) is None if old != new else not in_order(old, strides))
+
+
+def in_order(sizes, strides):
+    return all(strides[axis] == math.prod(sizes[axis + 1:]) for axis in range(len(sizes)))
+
+
+def seen(size):
+    return size.node.hint if isinstance(size, torch.SymInt) else size
+
+
+PARTS = {aten.linear.default: linear, aten.matmul.default: matmul, aten.contiguous.default: contiguous, aten.reshape.default: reshape,
+         aten.reshape_as.default: reshape_as, aten.ravel.default: ravel, aten.flatten.using_ints: flatten}
