@@ -1,31 +1,48 @@
-"""Recurrent networks. Dynamo refuses the modules, since torch takes their operators apart step by step, which is a graph for each length. Here are the
-sizes and strides of what those operators return, so that a graph holds one of them whole, for all lengths. With gradients they would be taken apart
-after all, by AOTAutograd: there the module is refused, as ever, and runs eagerly.
+"""Recurrent networks. Dynamo refuses the modules, and skips the frame around one, since torch takes their operators apart step by step, which is a graph
+for each length. Here are the sizes and strides of what those operators return, so that a graph holds one of them whole, for all lengths. With
+gradients they would be taken apart after all, by AOTAutograd: there the call of the module is a graph break, and the module runs eagerly.
 """
 
 import functools
 
 import torch
 from torch._dynamo import config
+from torch._dynamo import exc as dynamo_exc
 from torch._dynamo.variables.builder import VariableBuilder
+from torch._dynamo.variables.nn_module import UnspecializedNNModuleVariable
 
 aten = torch.ops.aten
 MODULES = (torch.nn.RNN, torch.nn.GRU, torch.nn.LSTM)
+OWN_FRAMES = {module.forward.__code__ for module in MODULES}
 
 
 def install(current_session):
     VariableBuilder.wrap_module = admitting(VariableBuilder.wrap_module, current_session)
+    UnspecializedNNModuleVariable.call_function = breaking(UnspecializedNNModuleVariable.call_function, current_session)
 
 
 def admitting(wrap_module, current_session):
+    """In training its own frame, which a break leads to, is skipped."""
     @functools.wraps(wrap_module)
     def wrap(builder, value):
-        if current_session() is None or not isinstance(value, MODULES) or torch.is_grad_enabled():   # gradients of its input, if not of its weights
+        refused = torch.is_grad_enabled() and builder.tx.f_code in OWN_FRAMES
+        if current_session() is None or not isinstance(value, MODULES) or refused:
             return wrap_module(builder, value)
         with config.patch(allow_rnn=True):
             return wrap_module(builder, value)
 
     return wrap
+
+
+def breaking(call_function, current_session):
+    @functools.wraps(call_function)
+    def call(module, tx, args, kwargs):
+        if current_session() is not None and isinstance(module.value, MODULES) and torch.is_grad_enabled():   # gradients of its input, if not of its weights
+            dynamo_exc.unimplemented(gb_type="escapement: a recurrent network in training", context=type(module.value).__name__, hints=[],
+                                     explanation="with gradients torch takes it apart step by step, a graph for each length; it runs eagerly")
+        return call_function(module, tx, args, kwargs)
+
+    return call
 
 
 def sequences(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):

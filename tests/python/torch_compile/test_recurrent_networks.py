@@ -1,5 +1,5 @@
 """Recurrent networks under torch.compile: the operator stands whole in one graph for all lengths and batches. Dynamo by itself refuses the modules, and
-the frame around them with it. In training they are refused still, and the frame runs eagerly.
+the frame around them with it. In training they are a graph break each, and run eagerly between the graphs.
 """
 
 import pytest
@@ -138,19 +138,32 @@ def test_what_eager_refuses():
         assert isinstance(found.value, expected.type) or expected.type.__name__ in str(found.value), (found.value, expected.value)
 
 
-def test_training_is_eager_and_counted():
-    model = Tagger(nn.LSTM, batch_first=True)
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+@pytest.mark.parametrize("form", ["plain", "batch first", "all"])
+def test_training_breaks_the_graph_once(kind, form):
+    model = Tagger(KINDS[kind], **FORMS[form])
     function = compiled(model)
-    for batch, length in ((2, 5), (3, 7), (1, 1)):
-        words = torch.randint(0, 50, (batch, length))
+    for batch, length in ((2, 5), (3, 7), (1, 1), (5, 2), (7, 11)):
+        words = torch.randint(0, 50, (batch, length) if FORMS[form].get("batch_first") else (length, batch))
+        results = []
         for call in (function, model):
             model.zero_grad()
-            call(words)[0].sum().backward()
-            gradients = [parameter.grad.clone() for parameter in model.parameters()]
-            if call is function:
-                ours = gradients
-        same(ours, gradients)
-    assert dynamo()["skipped_frames"] == 1 and dynamo()["compiles"] == 0, dynamo()
+            found, output, states = call(words)
+            (found.square().sum() + sum(state.sum() for state in flat([states]))).backward()
+            results.append([found.detach(), output.detach(), *(parameter.grad.clone() for parameter in model.parameters())])
+        for ours, eager in zip(*results):
+            torch.testing.assert_close(ours, eager)
+    found = dynamo()
+    assert found["graph_breaks"] == 1 and 2 <= found["compiles"] <= 5 and not found["fallbacks"], found
+
+
+def test_evaluation_without_no_grad():
+    model = Tagger(nn.LSTM, batch_first=True).eval()
+    function = compiled(model)
+    for batch, length in ((2, 5), (3, 7), (4, 2), (7, 11)):
+        words = torch.randint(0, 50, (batch, length))
+        same(function(words), model(words))
+    assert dynamo()["graph_breaks"] == 1 and dynamo()["compiles"] == 2, dynamo()
 
 
 def test_a_frozen_network_whose_input_wants_gradients():
