@@ -108,7 +108,7 @@ def install(backend, route=None):
         builder.process_automatic_dynamic = process_automatic_dynamic
         SymNodeVariable.evaluate_expr = functools.wraps(torch_evaluate_expr)(evaluate_expr)
         convert_frame._compile = compile_whole
-        for watched in (diagonals, float_sizes, generators, index_numbers, layout_reads, raising, recurrent, size_arguments, texts, traced_numbers, whole_operators):
+        for watched in (diagonals, float_sizes, generators, index_numbers, layout_reads, raising, recurrent, size_arguments, texts, traced_numbers):
             watched.install(lambda: getattr(active, "session", None))
         symbolic_shapes.uninteresting_files().update((__file__, data_questions.__file__, offsets.__file__))   # these do not ask, they only pass on
     level = logging.INFO if chosen == "recipe" else logging.WARNING
@@ -368,6 +368,7 @@ def our_rules(session):
         scope.enter_context(torch.fx.experimental._config.patch(use_duck_shape=False, backed_size_oblivious=session.oblivious))
         scope.enter_context(offsets.guarded())
         scope.enter_context(composites.by_symbols())
+        scope.enter_context(whole_operators.asking_by_operators())
         if session.oblivious:   # otherwise 0 and 1 are constants, and symbols are guarded to be 2 or more
             scope.enter_context(oblivious.sizes_may_be_zero())
             scope.enter_context(offsets.may_be_zero(session.answers))

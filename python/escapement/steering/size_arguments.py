@@ -23,12 +23,11 @@ PARTS = {
     torch.tril_indices: size_parts.triangle(torch.tril), torch.triu_indices: size_parts.triangle(torch.triu), torch.as_tensor: size_parts.as_tensor,
 }
 # Of Python and made of others: these are traced into.
-PARTS.update((function, function) for function in (F.max_pool1d, F.max_pool2d, F.max_pool3d, F.lp_pool1d, F.lp_pool2d, F.lp_pool3d, F.affine_grid,
-                                                   F.multi_head_attention_forward))
+PARTS.update((function, function) for function in (F.max_pool1d, F.max_pool2d, F.max_pool3d, F.lp_pool1d, F.lp_pool2d, F.lp_pool3d, F.affine_grid))
 METHODS = {"diagonal": size_parts.diagonal, "tensor_split": size_parts.tensor_split}
 PARTS.update((getattr(torch, name), parts) for name, parts in METHODS.items())
 OF_IMAGES = {PARTS[function] for function in (torch._C._nn.avg_pool2d, torch._C._nn.avg_pool3d, torch.max_pool2d, torch.max_pool3d)}
-OF_ITS_SIZES = {size_parts.tensor_split, F.multi_head_attention_forward}   # no argument is a size, but torch counts with the tensor's
+OF_ITS_SIZES = {size_parts.tensor_split}   # no argument is a size, but torch counts with the tensor's
 
 
 def install(current_session):

@@ -5,12 +5,11 @@ A description has no values. So it may be given only to those who ask for sizes 
 what is done to them (AOTAutograd, by functional tensors and proxies) must see the steps.
 """
 
+import contextlib
 import math
 
 import torch
 from torch._C import _get_dispatch_mode, _TorchDispatchModeKey
-from torch._dynamo.variables.tensor import TensorVariable
-from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
 from torch._prims_common import canonicalize_dim, infer_size, is_contiguous_or_false
 from torch._subclasses.fake_impls import _compute_stride
 from torch._subclasses.fake_tensor import FakeTensor
@@ -20,14 +19,14 @@ aten = torch.ops.aten
 WRITING_DOWN = _TorchDispatchModeKey.FUNCTIONAL, _TorchDispatchModeKey.PROXY
 
 
-def install(current_session):
-    """`x.contiguous()` asks before it calls the operator; in the graph it is the operator."""
-    def method(tensor, tx, *args, **kwargs):
-        if current_session() is None or torch.is_grad_enabled():
-            return None   # as torch does
-        return TorchInGraphFunctionVariable(aten.contiguous.default).call_function(tx, [tensor, *args], kwargs) if not args else None
-
-    TensorVariable.method_contiguous = method
+@contextlib.contextmanager
+def asking_by_operators():
+    """`x.contiguous()` asks before it calls the operator. Compiles are serialised by Dynamo, so the class can be changed for the time of one."""
+    FakeTensor.contiguous = lambda self, *, memory_format=torch.contiguous_format: aten.contiguous.default(self, memory_format=memory_format)
+    try:
+        yield
+    finally:
+        del FakeTensor.contiguous
 
 
 def outside_of_training(parts, made):
@@ -61,8 +60,7 @@ def tensors_in(arguments):
 # Matrices: whether ATen folds axes into one, and copies for that, nobody sees. The result is contiguous.
 
 def linear(input, weight, bias=None):
-    plain = bias is None or (bias.dim() == 1 and bias.shape[0] == weight.shape[0])
-    if not plain or input.dtype != weight.dtype or input.dim() < 3 or weight.dim() != 2 or input.shape[-1] != weight.shape[1]:
+    if not is_vector_of(bias, weight.shape[0]) or input.dtype != weight.dtype or input.dim() < 3 or weight.dim() != 2 or input.shape[-1] != weight.shape[1]:
         return None
     return input.new_empty([*input.shape[:-1], weight.shape[0]])
 
@@ -80,6 +78,17 @@ def matrices_of_batches(self, other):
     if self.dim() != other.dim() or not all(statically_known_true(a == b) for a, b in zip(self.shape[:-2], other.shape[:-2])):
         return None
     return self.new_empty([*self.shape[:-1], other.shape[-1]]) if self.shape[-1] == other.shape[-2] else None
+
+
+def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled=True):
+    """Of lines: they are made contiguous first. (Of images the memory format is kept.)"""
+    if input.dim() != 3 or input.shape[1] % num_groups or not all(is_vector_of(vector, input.shape[1]) for vector in (weight, bias)):
+        return None
+    return input.new_empty(input.shape)
+
+
+def is_vector_of(vector, count):
+    return vector is None or (vector.dim() == 1 and vector.shape[0] == count)
 
 
 # Copies, where eager makes a view at some sizes, or hands back its argument. Asked in the way that oblivious.py answers: no size is taken for 1 unless
@@ -140,5 +149,5 @@ def seen(size):
     return size.node.hint if isinstance(size, torch.SymInt) else size
 
 
-PARTS = {aten.linear.default: linear, aten.matmul.default: matmul, aten.contiguous.default: contiguous, aten.reshape.default: reshape,
+PARTS = {aten.linear.default: linear, aten.matmul.default: matmul, aten.group_norm.default: group_norm, aten.contiguous.default: contiguous, aten.reshape.default: reshape,
          aten.reshape_as.default: reshape_as, aten.ravel.default: ravel, aten.flatten.using_ints: flatten}

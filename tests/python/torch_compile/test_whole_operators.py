@@ -171,6 +171,31 @@ def test_copies_are_one_graph(name):
     assert found["compiles"] == 1 and not found["graph_breaks"] and not found["skipped_frames"], found
 
 
+TURNED = {
+    "log_softmax": lambda x: x.log_softmax(-1), "softmax": lambda x: x.softmax(1), "masked_fill": lambda x: x.masked_fill(x > 0, 0.0), "where": lambda x: torch.where(x > 0, x, 0.0),
+    "layer_norm": lambda x: F.layer_norm(x.mT, (8,)), "group_norm": lambda x: F.group_norm(x, 4), "batch_norm": lambda x: F.batch_norm(x, torch.zeros(8), torch.ones(8)),
+    "cross_entropy": lambda x: F.cross_entropy(x, x.argmax(1)), "smooth_l1": lambda x: F.smooth_l1_loss(x, x * 2), "cumsum": lambda x: x.cumsum(-1), "topk": lambda x: x.topk(1, 1)[0],
+    "gather": lambda x: x.gather(1, torch.zeros(x.shape[0], 1, x.shape[2], dtype=torch.long)), "index": lambda x: x[:, torch.arange(3)], "cat": lambda x: torch.cat([x, x], 1),
+    "pad": lambda x: F.pad(x, (1, 1)), "repeat": lambda x: x.repeat(1, 2, 1), "normalize": lambda x: F.normalize(x, dim=1), "interpolate": lambda x: F.interpolate(x, scale_factor=2),
+    "attention": lambda x: F.scaled_dot_product_attention(*[x.mT.unflatten(-1, (2, 4)).transpose(1, 2)] * 3), "einsum": lambda x: torch.einsum("bij,bik->bjk", x, x),
+    "bmm": lambda x: torch.bmm(x.mT, x), "unbind": lambda x: torch.stack(x.unbind(1)), "embedding": lambda x: F.embedding(x.argmax(1), torch.eye(8)), "clone": lambda x: x.clone(), "glu": lambda x: F.glu(x, 1),
+}
+
+
+@pytest.mark.parametrize("name", TURNED)
+@torch.no_grad()
+def test_operators_of_turned_tensors_are_one_graph(name):
+    def program(x):
+        return TURNED[name](x.mT)
+
+    function = compiled(program)
+    for sizes in SIZES:
+        x = torch.randn(*sizes, 8)
+        same(function(x), program(x))
+    found = dynamo()
+    assert found["compiles"] == 1 and not found["graph_breaks"] and not found["skipped_frames"], found
+
+
 class Attention(nn.Module):
     def __init__(self, weights, **form):
         super().__init__()
