@@ -68,5 +68,18 @@ def first(hx):
     return hx[0] if isinstance(hx, (list, tuple)) else hx
 
 
+def cell(gates):
+    """One step: the new states are as the old ones."""
+    def states_after(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
+        h = first(hx)
+        fits = input.dim() == h.dim() == 2 and input.shape[0] == h.shape[0] and input.shape[1] == w_ih.shape[1] and h.shape[1] == w_hh.shape[1]
+        if not fits or any(rows is not None and rows.shape[0] != gates * h.shape[1] for rows in (w_ih, w_hh, b_ih, b_hh)):
+            return None   # torch says what is wrong
+        made = states(hx)
+        return made if isinstance(hx, (list, tuple)) else made[0]
+    return states_after
+
+
 PARTS = {getattr(getattr(aten, name), overload): made
          for name in ("lstm", "gru", "rnn_tanh", "rnn_relu") for overload, made in (("input", sequences), ("data", packed))}
+PARTS.update((getattr(aten, name).default, cell(gates)) for name, gates in (("lstm_cell", 4), ("gru_cell", 3), ("rnn_tanh_cell", 1), ("rnn_relu_cell", 1)))

@@ -85,6 +85,28 @@ def test_states_that_go_from_call_to_call(kind):
     is_one_graph(own=5 if kind == "LSTM" else 3)   # features, layers
 
 
+CELLS = {"LSTM": nn.LSTMCell, "GRU": nn.GRUCell, "RNN": nn.RNNCell, "relu": lambda *args: nn.RNNCell(*args, nonlinearity="relu"), "no bias": lambda *args: nn.LSTMCell(*args, bias=False)}
+
+
+@pytest.mark.parametrize("kind", CELLS)
+@torch.no_grad()
+def test_cells(kind):
+    network = CELLS[kind](4, 5)
+
+    def program(x, h):
+        return network(x, (h, h * 2)) if isinstance(network, nn.LSTMCell) else [network(x, h)]
+
+    function = compiled(program)
+    for batch in (2, 1, 3, 7, 0, 11):
+        x, h = torch.randn(batch, 4), torch.randn(batch, 5)
+        same(function(x, h), program(x, h))
+    is_one_graph(own=2)   # features, hidden
+    for x, h in ((torch.randn(2, 3), torch.randn(2, 5)), (torch.randn(2, 4), torch.randn(3, 5)), (torch.randn(2, 4), torch.randn(2, 6))):
+        for call in (program, function):
+            with pytest.raises(RuntimeError):
+                call(x, h)
+
+
 @torch.no_grad()
 def test_one_sequence_without_a_batch():
     network = nn.GRU(4, 5, bidirectional=True)
