@@ -47,6 +47,8 @@ def breaking(call_function, current_session):
 
 def sequences(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
     """A batch of one length: steps and sequences lie the same way, whichever of them `input` has first."""
+    if input.dim() != 3:
+        return None
     steps, batch = (input.shape[1], input.shape[0]) if batch_first else (input.shape[0], input.shape[1])
     output = input.new_empty([steps, batch, features(hx, bidirectional)])
     return (output.transpose(0, 1) if batch_first else output), *states(hx)

@@ -22,15 +22,16 @@ WRITING_DOWN = _TorchDispatchModeKey.FUNCTIONAL, _TorchDispatchModeKey.PROXY
 @contextlib.contextmanager
 def asking_by_operators():
     """`x.contiguous()` asks before it calls the operator. Compiles are serialised by Dynamo, so the class can be changed for the time of one."""
+    before = FakeTensor.contiguous
     FakeTensor.contiguous = lambda self, *, memory_format=torch.contiguous_format: aten.contiguous.default(self, memory_format=memory_format)
     try:
         yield
     finally:
-        del FakeTensor.contiguous
+        FakeTensor.contiguous = before
 
 
 def outside_of_training(parts, made):
-    """An operator as `made` describes it. As torch takes it apart where somebody wants gradients or another dtype, and where `made` returns None."""
+    """An operator as `made` describes it. As torch takes it apart where somebody wants gradients, dtypes or devices differ, or `made` returns None."""
     def kernel(*args, **kwargs):
         given = [*tensors_in((*args, *kwargs.values()))]
         found = made(*args, **kwargs) if are_only_described(given) and are_usual(given) else None
@@ -45,7 +46,7 @@ def are_only_described(given):
 
 def are_usual(given):
     trained = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in given)
-    of_one_type = len({tensor.dtype for tensor in given if tensor.is_floating_point()}) < 2
+    of_one_type = len({tensor.dtype for tensor in given if tensor.is_floating_point()}) < 2 and len({tensor.device for tensor in given}) == 1
     return not trained and of_one_type and not torch.is_autocast_enabled(given[0].device.type)
 
 
@@ -60,7 +61,7 @@ def tensors_in(arguments):
 # Matrices: whether ATen folds axes into one, and copies for that, nobody sees. The result is contiguous.
 
 def linear(input, weight, bias=None):
-    if not is_vector_of(bias, weight.shape[0]) or input.dtype != weight.dtype or input.dim() < 3 or weight.dim() != 2 or input.shape[-1] != weight.shape[1]:
+    if input.dtype != weight.dtype or input.dim() < 3 or weight.dim() != 2 or not is_vector_of(bias, weight.shape[0]) or input.shape[-1] != weight.shape[1]:
         return None
     return input.new_empty([*input.shape[:-1], weight.shape[0]])
 
