@@ -22,9 +22,12 @@ const autograd::DifferentiableViewMeta* meta_of(const at::TensorBase& tensor) {
   return meta != nullptr && meta->has_bw_view() ? meta : nullptr;
 }
 
+// The program may have asked gradients of the view before it was known to be one.
 void set_meta(c10::TensorImpl& view, const at::Tensor& base, CreationMeta creation) {
+  const bool wants_gradients = view.autograd_meta() != nullptr && view.requires_grad();
   autograd::ViewInfo info(base, /*view_fn=*/nullptr, /*rev_view_fn=*/nullptr);
   view.set_autograd_meta(std::make_unique<autograd::DifferentiableViewMeta>(&view, std::move(info), std::nullopt, /*shared_view_info=*/true, creation));
+  if (wants_gradients) view.set_requires_grad(true);
 }
 
 }  // namespace
