@@ -88,6 +88,30 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enable
     return input.new_empty(input.shape)
 
 
+def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    """The memory format of what it reads decides where an image of one row has its channels; nobody sees that image. The result is contiguous."""
+    if input.dim() != 3 or weight.dim() != 3 or not is_vector_of(bias, weight.shape[0]) or input.dtype != weight.dtype:
+        return None
+    step, around, apart = (the_one(number) for number in (stride, padding, dilation))
+    if groups < 1 or step < 1 or around < 0 or apart < 1 or weight.shape[0] % groups or input.shape[1] != weight.shape[1] * groups:
+        return None
+    room = input.shape[2] + 2 * around - apart * (weight.shape[2] - 1) - 1
+    return input.new_empty([input.shape[0], weight.shape[0], room // step + 1]) if room >= 0 else None
+
+
+def conv1d_in_words(input, weight, bias=None, stride=1, padding="valid", dilation=1, groups=1):
+    if padding == "valid":
+        return conv1d(input, weight, bias, stride, 0, dilation, groups)
+    room = the_one(dilation) * (weight.shape[-1] - 1)
+    if padding != "same" or the_one(stride) != 1 or conv1d(input, weight, bias, 1, room, dilation, groups) is None:
+        return None
+    return input.new_empty([input.shape[0], weight.shape[0], input.shape[2]])
+
+
+def the_one(number):
+    return number[0] if isinstance(number, (list, tuple)) else number
+
+
 def is_vector_of(vector, count):
     return vector is None or (vector.dim() == 1 and vector.shape[0] == count)
 
@@ -150,5 +174,5 @@ def seen(size):
     return size.node.hint if isinstance(size, torch.SymInt) else size
 
 
-PARTS = {aten.linear.default: linear, aten.matmul.default: matmul, aten.group_norm.default: group_norm, aten.contiguous.default: contiguous, aten.reshape.default: reshape,
-         aten.reshape_as.default: reshape_as, aten.ravel.default: ravel, aten.flatten.using_ints: flatten}
+PARTS = {aten.linear.default: linear, aten.matmul.default: matmul, aten.group_norm.default: group_norm, aten.conv1d.default: conv1d, aten.conv1d.padding: conv1d_in_words,
+         aten.contiguous.default: contiguous, aten.reshape.default: reshape, aten.reshape_as.default: reshape_as, aten.ravel.default: ravel, aten.flatten.using_ints: flatten}

@@ -72,7 +72,7 @@ void end(const Wrapper& wrapper, Reason why, const char* detail) {
 // What autograd finds at the wrapper of an argument, or of a view. Its own flag is the program's to set; to begin with it is the tensor's.
 class Asked final : public autograd::AutogradMeta {
  public:
-  explicit Asked(Wrapper& wrapper) : wrapper_(&wrapper) { requires_grad_ = wrapper.inner().requires_grad(); }
+  explicit Asked(Wrapper& wrapper) : wrapper_(&wrapper), given_(wrapper.inner().requires_grad()) { requires_grad_ = given_; }
 
   bool requires_grad() const override {
     if (composite_in_progress() != nullptr) return false;
@@ -87,10 +87,11 @@ class Asked final : public autograd::AutogradMeta {
     end(*wrapper_, Reason::gradient, "the program sets an argument's gradient");
     return wrapper_->inner().mutable_grad();
   }
-  bool changed() const { return requires_grad_ != wrapper_->inner().requires_grad(); }
+  bool changed() const { return requires_grad_ != given_; }   // of this one: in replay mode the program holds the tensor itself, and may change that
 
  private:
   Wrapper* const wrapper_;   // which owns this
+  const bool given_;
 };
 
 // A tensor of replay mode without memory says what it is a view of once it has some.

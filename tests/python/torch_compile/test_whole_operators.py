@@ -85,6 +85,60 @@ def test_products_with_gradients(name):
         same(*gradients)
 
 
+LINES = {
+    "turned": lambda x, w, b: F.conv1d(x.transpose(1, 2), w, b, padding=1), "no bias": lambda x, w, b: F.conv1d(x.transpose(1, 2), w, padding=(1,)), "as it lies": lambda x, w, b: F.conv1d(x.view(len(x), 8, -1), w, b, padding=1),
+    "steps": lambda x, w, b: F.conv1d(x.transpose(1, 2), w, b, stride=2, padding=2), "apart": lambda x, w, b: F.conv1d(x.transpose(1, 2), w, b, dilation=2, padding=2), "groups": lambda x, w, b: F.conv1d(x.transpose(1, 2), w[:, :4], b, padding=1, groups=2),
+    "same": lambda x, w, b: F.conv1d(x.transpose(1, 2), w, b, padding="same"), "same apart": lambda x, w, b: F.conv1d(x.transpose(1, 2), w, padding="same", dilation=3), "even": lambda x, w, b: F.conv1d(x.transpose(1, 2), w[..., :2], padding="same"),
+    "then turned": lambda x, w, b: F.layer_norm(F.conv1d(x.transpose(1, 2), w, b, padding=1).transpose(1, 2), (6,)), "two": lambda x, w, b: F.conv1d(F.conv1d(x.transpose(1, 2), w, b, padding=1).relu(), w[:, :6], padding=1),
+    "then viewed": lambda x, w, b: F.conv1d(x.transpose(1, 2), w, b, padding=1).view(len(x), -1), "a sum": lambda x, w, b: x[..., :6].transpose(1, 2) + F.conv1d(x.transpose(1, 2), w, b, padding=1),
+    "valid": lambda x, w, b: F.conv1d(x.transpose(1, 2), w[..., :1], b, padding="valid"),
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+@torch.no_grad()
+def test_convolved_lines_are_one_graph(name):
+    function = compiled(LINES[name])
+    w, b = torch.randn(6, 8, 3), torch.randn(6)
+    for batch, length in SIZES:
+        x = torch.randn(batch, length, 8)
+        same(function(x, w, b), LINES[name](x, w, b))
+    is_one_graph(own=1 if name == "as it lies" else 0)
+    assert escapement.stats()["hits"] >= len(SIZES) - 2, escapement.stats()
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_convolved_lines_with_gradients(name):
+    function = compiled(LINES[name])
+    for batch, length in SIZES[:4]:
+        x, w, b = torch.randn(batch, length, 8), torch.randn(6, 8, 3), torch.randn(6)
+        gradients = []
+        for call in (function, LINES[name]):
+            leaves = [t.clone().requires_grad_() for t in (x, w, b)]
+            call(*leaves).sin().sum().backward()
+            gradients.append([leaf.grad for leaf in leaves if leaf.grad is not None])
+        same(*gradients)
+
+
+@pytest.mark.parametrize(("x", "w", "given"), [
+    ((2, 3, 8), (6, 7, 3), {}), ((2, 2, 8), (6, 8, 3), {}), ((2, 3, 8), (6, 8, 3), {"groups": 4}), ((2, 3, 8), (6, 8, 3), {"stride": 0}), ((2, 3, 8), (6, 8, 3), {"padding": -1}),
+    ((2, 3, 8), (6, 8, 3), {"dilation": 0}), ((2, 3, 8), (6, 8, 3), {"padding": "same", "stride": 2}), ((2, 3, 8), (6, 8, 3), {"padding": "both"}), ((2, 3, 8), (6, 8), {}), ((2, 3, 8), (6, 8, 3), {"bias": 5}),
+])
+@torch.no_grad()
+def test_what_a_line_does_not_fit(x, w, given):
+    given = {name: torch.randn(value) if name == "bias" else value for name, value in given.items()}
+
+    def program(x, w):
+        return F.conv1d(x.transpose(1, 2), w, **given)
+
+    function, messages = compiled(program), []
+    for call in (program, function):
+        with pytest.raises((RuntimeError, ValueError)) as raised:
+            call(torch.randn(x), torch.randn(w))
+        messages.append(raised.type)
+    assert messages[0] is messages[1] or issubclass(messages[1], messages[0])
+
+
 @torch.no_grad()
 def test_batches_that_are_broadcast():
     function = compiled(lambda x, y: x @ y)
