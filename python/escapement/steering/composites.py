@@ -53,19 +53,19 @@ def kron(self, other):
 
 PARTS = {aten.max_pool1d.default: max_pool1d, aten.take_along_dim.default: take_along_dim, aten.kron.default: kron}
 
-WHOLE = {**recurrent.PARTS, **whole_operators.PARTS}
+WHOLE = {**{operator: (made, None) for operator, made in recurrent.PARTS.items()}, **whole_operators.PARTS}
 
 
 @contextlib.contextmanager
-def by_symbols():
-    """Compiles are serialised by Dynamo, so torch's own table can be changed for the time of one."""
+def by_symbols(answers):
+    """`answers`: oblivious.Answers of the compile. Compiles are serialised by Dynamo, so torch's own table can be changed for the time of one."""
     before = {(operator, key): operator.py_kernels.get(key) for operator in (*PARTS, *WHOLE) for key in KEYS}
     for operator, parts in PARTS.items():
         enter(operator, KEY, parts)
     for operator, made in WHOLE.items():
         for key in KEYS:
             parts = before[operator, key] or (functools.partial(operator._op_dk, KEY) if key is KEY else None)   # else ATen's own
-            enter(operator, key, parts and whole_operators.outside_of_training(parts, made))
+            enter(operator, key, parts and whole_operators.kernel_of(parts, made, answers))
     try:
         yield
     finally:

@@ -367,7 +367,7 @@ def our_rules(session):
                                                        fake_tensor_cache_enabled=False))
         scope.enter_context(torch.fx.experimental._config.patch(use_duck_shape=False, backed_size_oblivious=session.oblivious))
         scope.enter_context(offsets.guarded())
-        scope.enter_context(composites.by_symbols())
+        scope.enter_context(composites.by_symbols(session.answers))
         scope.enter_context(whole_operators.asking_by_operators())
         if session.oblivious:   # otherwise 0 and 1 are constants, and symbols are guarded to be 2 or more
             scope.enter_context(oblivious.sizes_may_be_zero())

@@ -2,10 +2,12 @@
 whether sizes are 1, of steps that nobody sees: each answer is a compile.
 
 A description has no values. So it may be given only to those who ask for sizes and strides, which is Dynamo with its fake tensors; whoever writes down
-what is done to them (AOTAutograd, by functional tensors and proxies) must see the steps.
+what is done to them (AOTAutograd, by functional tensors and proxies) must see the steps. Copies have steps of their own for them, which ask nothing:
+a copy is right where eager makes a view, unless somebody can tell (doubtful_copies.py); then the frame is traced again with layouts as guards.
 """
 
 import contextlib
+import functools
 import math
 
 import torch
@@ -13,6 +15,7 @@ from torch._C import _get_dispatch_mode, _TorchDispatchModeKey
 from torch._prims_common import canonicalize_dim, infer_size, is_contiguous_or_false
 from torch._subclasses.fake_impls import _compute_stride
 from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 aten = torch.ops.aten
@@ -21,33 +24,55 @@ WRITING_DOWN = _TorchDispatchModeKey.FUNCTIONAL, _TorchDispatchModeKey.PROXY
 
 @contextlib.contextmanager
 def asking_by_operators():
-    """`x.contiguous()` asks before it calls the operator. Compiles are serialised by Dynamo, so the class can be changed for the time of one."""
-    before = FakeTensor.contiguous
-    FakeTensor.contiguous = lambda self, *, memory_format=torch.contiguous_format: aten.contiguous.default(self, memory_format=memory_format)
+    """`x.contiguous()` asks before it calls the operator. Compiles are serialised by Dynamo, so the classes can be changed for the time of one."""
+    classes = FakeTensor, FunctionalTensor
+    before = [vars(tensors).get("contiguous") for tensors in classes]
+    for tensors in classes:
+        tensors.contiguous = lambda self, *, memory_format=torch.contiguous_format: aten.contiguous.default(self, memory_format=memory_format)
     try:
         yield
     finally:
-        FakeTensor.contiguous = before
+        for tensors, method in zip(classes, before):
+            if method is None:
+                del tensors.contiguous
+            else:
+                tensors.contiguous = method
 
 
-def outside_of_training(parts, made):
-    """An operator as `made` describes it. As torch takes it apart where somebody wants gradients, dtypes or devices differ, or `made` returns None."""
+def kernel_of(parts, made, answers):
+    """An operator as `made` has it: as described for who wants no gradients; where steps are written down, in steps, if there are any. As torch takes it
+    apart where dtypes or devices differ, or `made` returns None."""
+    as_described, in_steps = made
+
     def kernel(*args, **kwargs):
         given = [*tensors_in((*args, *kwargs.values()))]
-        found = made(*args, **kwargs) if are_only_described(given) and are_usual(given) else None
+        described = are_only_described(given) and not are_trained(given)
+        made = as_described if described else in_steps and not answers.layout and in_steps
+        found = made(*args, **kwargs) if made and are_usual(given) else None
         return parts(*args, **kwargs) if found is None else found
 
     return kernel
+
+
+def new(tensor, sizes):
+    return tensor.new_empty(sizes)
+
+
+def copied(tensor, sizes):
+    return aten._unsafe_view(tensor.clone(memory_format=torch.contiguous_format), sizes)
 
 
 def are_only_described(given):
     return all(isinstance(tensor, FakeTensor) for tensor in given) and all(_get_dispatch_mode(key) is None for key in WRITING_DOWN)
 
 
+def are_trained(given):
+    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in given)
+
+
 def are_usual(given):
-    trained = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in given)
     of_one_type = len({tensor.dtype for tensor in given if tensor.is_floating_point()}) < 2 and len({tensor.device for tensor in given}) == 1
-    return not trained and of_one_type and not torch.is_autocast_enabled(given[0].device.type)
+    return of_one_type and not torch.is_autocast_enabled(given[0].device.type)
 
 
 def tensors_in(arguments):
@@ -64,6 +89,13 @@ def linear(input, weight, bias=None):
     if input.dtype != weight.dtype or input.dim() < 3 or weight.dim() != 2 or not is_vector_of(bias, weight.shape[0]) or input.shape[-1] != weight.shape[1]:
         return None
     return input.new_empty([*input.shape[:-1], weight.shape[0]])
+
+
+def linear_in_steps(input, weight, bias=None):
+    if is_contiguous_or_false(input) or linear(input, weight, bias) is None:
+        return None
+    product = aten.matmul.default(input, weight.t())
+    return product if bias is None else product + bias
 
 
 def matmul(self, other):
@@ -99,6 +131,15 @@ def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     return input.new_empty([input.shape[0], weight.shape[0], room // step + 1]) if room >= 0 else None
 
 
+def conv1d_in_steps(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    """What is made of one position has one: otherwise the memory format shows there."""
+    of_one = 2 * the_one(padding) - the_one(dilation) * (weight.shape[-1] - 1) < the_one(stride)
+    if is_contiguous_or_false(input) or not of_one or conv1d(input, weight, bias, stride, padding, dilation, groups) is None:
+        return None
+    numbers = ([the_one(number)] for number in (stride, padding, dilation))
+    return aten.convolution.default(copied(input, input.shape), weight, bias, *numbers, False, [0], groups)
+
+
 def conv1d_in_words(input, weight, bias=None, stride=1, padding="valid", dilation=1, groups=1):
     if padding == "valid":
         return conv1d(input, weight, bias, stride, 0, dilation, groups)
@@ -119,36 +160,36 @@ def is_vector_of(vector, count):
 # Copies, where eager makes a view at some sizes, or hands back its argument. Asked in the way that oblivious.py answers: no size is taken for 1 unless
 # the program looks at layouts, and a compiled graph decides anew at each call.
 
-def contiguous(self, memory_format=torch.contiguous_format):
+def contiguous(copy, self, memory_format=torch.contiguous_format):
     if memory_format is not torch.contiguous_format or has_a_layout_of_its_own(self) or is_contiguous_or_false(self):
         return None
-    return self.new_empty(self.shape) if copies_at_first(self, self.shape) else None
+    return copy(self, self.shape) if copies_at_first(self, self.shape) else None
 
 
-def reshape(self, shape):
+def reshape(copy, self, shape):
     if has_a_layout_of_its_own(self) or is_contiguous_or_false(self):
         return None
     sizes = infer_size(shape, self.numel())
     if _compute_stride(self.shape, self.stride(), sizes, size_oblivious=True) is not None:
         return self.view(sizes)
-    return self.new_empty(sizes) if copies_at_first(self, sizes) else None
+    return copy(self, sizes) if copies_at_first(self, sizes) else None
 
 
-def reshape_as(self, other):
-    return reshape(self, other.shape)
+def reshape_as(copy, self, other):
+    return reshape(copy, self, other.shape)
 
 
-def ravel(self):
-    return reshape(self, [-1])
+def ravel(copy, self):
+    return reshape(copy, self, [-1])
 
 
-def flatten(self, start_dim=0, end_dim=-1):
+def flatten(copy, self, start_dim=0, end_dim=-1):
     if self.dim() == 0:
         return None
     first, last = (canonicalize_dim(self.dim(), axis) for axis in (start_dim, end_dim))
     if first >= last:
         return None
-    return reshape(self, [*self.shape[:first], math.prod(self.shape[first:last + 1]), *self.shape[last + 1:]])
+    return reshape(copy, self, [*self.shape[:first], math.prod(self.shape[first:last + 1]), *self.shape[last + 1:]])
 
 
 def has_a_layout_of_its_own(tensor):
@@ -174,5 +215,7 @@ def seen(size):
     return size.node.hint if isinstance(size, torch.SymInt) else size
 
 
-PARTS = {aten.linear.default: linear, aten.matmul.default: matmul, aten.group_norm.default: group_norm, aten.conv1d.default: conv1d, aten.conv1d.padding: conv1d_in_words,
-         aten.contiguous.default: contiguous, aten.reshape.default: reshape, aten.reshape_as.default: reshape_as, aten.ravel.default: ravel, aten.flatten.using_ints: flatten}
+PARTS = {aten.linear.default: (linear, linear_in_steps), aten.matmul.default: (matmul, None), aten.group_norm.default: (group_norm, None),
+         aten.conv1d.default: (conv1d, conv1d_in_steps), aten.conv1d.padding: (conv1d_in_words, None)}
+COPIES = {aten.contiguous.default: contiguous, aten.reshape.default: reshape, aten.reshape_as.default: reshape_as, aten.ravel.default: ravel, aten.flatten.using_ints: flatten}
+PARTS |= {operator: (functools.partial(made, new), functools.partial(made, copied)) for operator, made in COPIES.items()}

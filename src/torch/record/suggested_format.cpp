@@ -5,6 +5,7 @@
 #include <c10/core/MemoryFormat.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "torch/record/copies.h"
@@ -17,16 +18,26 @@ namespace {
 
 constexpr const char* kBecause = "axes of one element decide the memory format";
 
-void hold_ones(OpCall& call, const TensorType& type) {
+void hold_whether_one(OpCall& call, Dim size) {
   const Dim one = call.table().constant(1);
-  for (const Dim size : type.sizes) {
-    const auto now = call.table().hint(size);
-    if (now == std::optional<int64_t>(1)) call.tape.guard_relation(Guard::Kind::equal, size, one, true, kBecause);
-    else if (now && *now > 1) call.tape.guard_relation(Guard::Kind::less, one, size, true, kBecause);
-  }
+  const auto now = call.table().hint(size);
+  if (now == std::optional<int64_t>(1)) call.tape.guard_relation(Guard::Kind::equal, size, one, true, kBecause);
+  else if (now && *now > 1) call.tape.guard_relation(Guard::Kind::less, one, size, true, kBecause);
+}
+
+void hold_ones(OpCall& call, const TensorType& type) {
+  for (const Dim size : type.sizes) hold_whether_one(call, size);
+}
+
+// Lines are convolved as images of one row.
+bool lines_suggest_channels_last(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
+  if (!c10::_compute_contiguous<int64_t>(sizes, strides, c10::multiply_integers(sizes))) return false;   // they are copied first
+  const std::array<int64_t, 4> rows{sizes[0], sizes[1], 1, sizes[2]}, steps{strides[0], strides[1], sizes[2] * strides[2], strides[2]};
+  return c10::is_channels_last_strides_2d(c10::IntArrayRef(rows), c10::IntArrayRef(steps));
 }
 
 bool suggests_channels_last(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
+  if (sizes.size() == 3) return lines_suggest_channels_last(sizes, strides);
   return sizes.size() == 4 ? c10::is_channels_last_strides_2d(sizes, strides) : c10::is_channels_last_strides_3d(sizes, strides);
 }
 
@@ -52,6 +63,16 @@ class Claims {
 
   // Whatever the strides of axes of one element are, the format is this one.
   bool is_definite(OpCall& call, ValueId value) const { return (is_plain(value) && hold_at_ones(value)) || lies_in_lines(call, trace_.type(value)); }
+
+  // The value whose order along axes of size 1 this one has.
+  ValueId ordered_as(ValueId value) const {
+    for (InstrId made_by = trace_[value].definition; made_by; made_by = trace_[value].definition) {
+      const Instr& instr = trace_[made_by];
+      if (info(instr.op).kind != OpKind::pointwise || is_asked_for(instr, value) || !lies_as_whole(instr, value)) break;
+      value = *whole_of(instr, trace_.type(value));
+    }
+    return value;
+  }
 
   // One format at all sizes. Axes in another order suggest channels last where some of them have one element.
   bool is_plain(ValueId value) const {
@@ -98,10 +119,14 @@ class Claims {
   bool lies_as_whole(const Instr& instr, ValueId value) const {
     const TensorType& result = trace_.type(value);
     const auto is_whole = [&](ValueId v) { return v && same(trace_.type(v).sizes, result.sizes); };
-    const auto whole = std::find_if(instr.operands.begin(), instr.operands.end(), is_whole);
+    const auto whole = whole_of(instr, result);
     const auto fits = [&](ValueId v) { return !v || (is_whole(v) ? same(trace_.type(v).strides, result.strides) : is_broadcast(trace_.type(v), result)); };
     const bool all = info(instr.op).kind == OpKind::composite || std::all_of(instr.operands.begin(), instr.operands.end(), fits);
     return whole != instr.operands.end() && fits(*whole) && all && hold_at_ones(*whole);
+  }
+
+  std::vector<ValueId>::const_iterator whole_of(const Instr& instr, const TensorType& result) const {
+    return std::find_if(instr.operands.begin(), instr.operands.end(), [&](ValueId v) { return v && same(trace_.type(v).sizes, result.sizes); });
   }
 
   bool is_broadcast(const TensorType& type, const TensorType& to) const {
@@ -187,6 +212,101 @@ class Suggestion {
   bool wanted_;
 };
 
+// The comparisons of strides by which what is made of an argument suggests a format, channels first: they are guards, as far as a call decides them.
+class GivenStrides {
+ public:
+  GivenStrides(OpCall& call, const Claims& claims, ValueId value, const at::Tensor& real)
+      : call_(call), claims_(claims), dims_(call.table()), type_(call.type(value)), real_(real) {
+    for (int axis = 0; axis < type_.rank(); ++axis) strides_.push_back(stride_of(value, axis));
+  }
+
+  // Not if some of the strides follow from nothing that is known at a call.
+  bool are_known() const { return std::ranges::all_of(strides_, [](Dim stride) { return static_cast<bool>(stride); }); }
+
+  void hold() {
+    if (type_.rank() == 3 && (is_copied() || !hold_contiguous())) return;
+    Dim least = dims_.constant(0);
+    int64_t least_now = 0;
+    for (const int axis : order()) {
+      const Dim stride = strides_[static_cast<size_t>(axis)];
+      const int64_t now = real_.stride(axis);
+      hold_relation(Guard::Kind::less_equal, least, stride, least_now <= now);
+      if (now < least_now) return;
+      if (axis == 0) return hold_relation(Guard::Kind::equal, least, strides_[1], least_now == real_.stride(1));
+      least = dims_.mul(stride, size(axis)), least_now = now * real_.size(axis);
+    }
+  }
+
+ private:
+  Dim size(int axis) const { return type_.sizes[static_cast<size_t>(axis)]; }
+
+  std::vector<int> order() const {
+    std::vector<int> axes{1};
+    for (int axis = type_.rank() - 1; axis > 1; --axis) axes.push_back(axis);
+    axes.push_back(0);
+    return axes;
+  }
+
+  // Lines of several channels and positions are natural: they are, or a copy is.
+  bool is_copied() const {
+    if (real_.size(1) == 1 || real_.size(2) == 1) return false;
+    for (const int axis : {1, 2}) hold_whether_one(call_, size(axis));
+    return true;
+  }
+
+  bool hold_contiguous() {
+    Dim expected = dims_.constant(1);
+    int64_t expected_now = 1;
+    for (int axis = type_.rank(); axis-- > 0;) {
+      hold_whether_one(call_, size(axis));
+      if (real_.size(axis) == 1) continue;
+      const bool fits = real_.stride(axis) == expected_now;
+      hold_relation(Guard::Kind::equal, strides_[static_cast<size_t>(axis)], expected, fits);
+      if (!fits) return false;
+      expected = dims_.mul(expected, size(axis)), expected_now *= real_.size(axis);
+    }
+    return true;
+  }
+
+  // Also where the axis has size 1: read off the argument that it comes from.
+  Dim stride_of(ValueId value, int axis) const {
+    const Trace& trace = call_.tape.trace();
+    const TensorType& type = trace.type(value);
+    if (dims_.less(dims_.constant(1), type.sizes[static_cast<size_t>(axis)]) == Truth::yes) return type.strides[static_cast<size_t>(axis)];
+    const InstrId made_by = trace[value].definition;
+    const auto input = made_by ? std::nullopt : call_.tape.input_of(value);
+    if (input) return call_.tape.input_stride(*input, axis, call_.tape.stride_seen(value, axis));
+    if (!made_by) return {};
+    const Instr& instr = trace[made_by];
+    if (info(instr.op).kind == OpKind::view) return stride_of_view(instr, axis);
+    const ValueId whole = claims_.ordered_as(value);
+    return whole == value ? Dim() : stride_of(whole, axis);
+  }
+
+  Dim stride_of_view(const Instr& instr, int axis) const {
+    const ValueId source = instr.operands[0];
+    const TensorType& type = call_.tape.trace().type(source);
+    switch (instr.op) {
+      case Op::permute: return stride_of(source, instr.attrs.axes[static_cast<size_t>(axis)]);
+      case Op::select: case Op::squeeze: return stride_of(source, axis < instr.attrs.axis ? axis : axis + 1);
+      case Op::unsqueeze:
+        if (axis != instr.attrs.axis) return stride_of(source, axis < instr.attrs.axis ? axis : axis - 1);
+        if (axis == type.rank()) return dims_.constant(1);
+        if (const Dim inner = stride_of(source, axis)) return dims_.mul(type.sizes[static_cast<size_t>(axis)], inner);
+        return {};
+      default: return {};
+    }
+  }
+  void hold_relation(Guard::Kind kind, Dim a, Dim b, bool now) { call_.tape.guard_relation(kind, a, b, now, kBecause); }
+
+  OpCall& call_;
+  const Claims& claims_;
+  DimTable& dims_;
+  const TensorType type_;
+  const at::Tensor real_;
+  std::vector<Dim> strides_;   // none: not known
+};
+
 bool is_written(const OpCall& call, int argument) {
   return std::find(call.plan.writes.begin(), call.plan.writes.end(), static_cast<uint32_t>(argument)) != call.plan.writes.end();
 }
@@ -197,6 +317,19 @@ bool is_image(const at::Tensor& real) { return real.defined() && real.layout() =
 bool looks_at_format(const OpCall& call) {
   if (call.plan.pointwise || call.plan.metadata || call.as_library_may_share || call.may_share) return false;
   return call.plan.sizes ? call.plan.sizes->layout == ResultLayout::image : !call.reals.empty() && is_image(call.reals[0]);
+}
+
+bool convolves_lines(const OpCall& call) { return call.find("weight") == 1 && call.value_at(1) && call.type(call.value_at(1)).rank() == 3; }
+
+bool is_line(const at::Tensor& real) { return real.defined() && real.layout() == c10::kStrided && real.dim() == 3 && real.numel() != 0; }
+
+// They are made contiguous, and convolved as images of one row. What is contiguous only because it has one channel or one position keeps its strides,
+// and an image of such strides suggests channels last. With one line, more is contiguous then.
+void hold_lines(OpCall& call, const TensorType& lines) {
+  const Dim channels = lines.sizes[lines.sizes.size() - 2], length = lines.sizes.back();
+  const auto has_one = [&](Dim size) { return call.table().hint(size) == std::optional<int64_t>(1); };
+  if (has_one(channels) || has_one(length)) return hold_ones(call, lines);
+  for (const Dim size : {channels, length}) hold_whether_one(call, size);
 }
 
 }  // namespace
@@ -214,14 +347,19 @@ bool suggests_one_format(OpCall& call, ValueId value) { return call.rank(value) 
 void keep_suggested_formats(OpCall& call) {
   if (!looks_at_format(call)) return;
   const Claims claims(call);
-  for (int argument = 0; argument < static_cast<int>(call.args.size()); ++argument) {
+  const bool lines = convolves_lines(call);
+  for (int argument = 0; argument < (lines ? 1 : static_cast<int>(call.args.size())); ++argument) {
     const ValueId value = call.args[argument].isTensor() && !is_written(call, argument) ? call.value_at(argument) : ValueId();
     const at::Tensor real = value ? call.real_at(argument) : at::Tensor();
-    if (!is_image(real) || strides_are_read(call, value)) continue;
+    if (!(lines ? is_line(real) : is_image(real)) || strides_are_read(call, value)) continue;
     Suggestion suggestion(call, value, real);
-    const bool differs = suggestion.differs();
-    if (!differs && claims.is_definite(call, value)) continue;
-    hold_ones(call, TensorType(call.type(value)));
+    GivenStrides strides(call, claims, value, real);
+    const bool differs = suggestion.differs(), given = strides.are_known();
+    if (given) strides.hold();
+    if (!differs && (given || claims.is_definite(call, value))) continue;
+    const TensorType type = call.type(value);
+    if (lines) hold_lines(call, type);
+    else hold_ones(call, type);
     if (const ValueId kept = differs ? suggestion.kept() : ValueId()) std::replace(call.values.begin(), call.values.end(), value, kept);
   }
 }
