@@ -16,10 +16,16 @@ import torch
 
 from ..core import core
 from . import dispatch
-from .arithmetic import PLAIN, complete, ours, value_of
+from .arithmetic import NUMBERS, PLAIN, complete, ours, plain, value_of
 from .locator import FRAMEWORK
 
 COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
+
+# Of NumPy's functions those that ask an object's operators.
+BY_OPERATORS = frozenset((
+    "add", "subtract", "multiply", "divide", "true_divide", "floor_divide", "remainder", "power", "negative", "absolute", "less", "less_equal", "greater",
+    "greater_equal", "equal", "not_equal", "maximum", "minimum", "floor", "ceil",
+))
 
 
 def asked_by_framework():
@@ -41,6 +47,15 @@ class Number:
 
     def __hash__(self):
         return hash(value_of(self.node))
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **given):
+        """NumPy: what it does by Python's operators stays an expression, for all else (`np.sqrt(n)`) the number is read."""
+        if ufunc.__name__ in BY_OPERATORS:
+            asarray = sys.modules["numpy"].asarray
+            inputs = [asarray(value, dtype=object) if isinstance(value, NUMBERS) else value for value in inputs]
+        else:
+            inputs = [plain(value) for value in inputs]
+        return getattr(ufunc, method)(*inputs, **given)
 
     def __reduce_ex__(self, protocol):
         value = value_of(self.node)   # what is pickled is the number

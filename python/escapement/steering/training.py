@@ -12,10 +12,11 @@ import math
 import operator
 
 import torch
-from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
+from functorch.compile import make_boxed_func
 
 from . import doubtful_copies, layout_reads
 from .dynamo import active, aot_autograd
+from .partition import partition
 
 # Operators which AOTAutograd takes apart (linear, matmul) and which we would rather keep whole belong here: Dynamo's target ->
 # replacement with a fake function and a gradient formula. The graph is rewritten before AOTAutograd sees it. Empty: for now the
@@ -38,7 +39,7 @@ def compile_training(gm, inputs, make_region):
 
     return aot_autograd(fw_compiler=functools.partial(lower, "forward"), bw_compiler=functools.partial(lower, "backward"),
                         inference_compiler=functools.partial(lower, "inference"), decompositions={},
-                        partition_fn=min_cut_rematerialization_partition,
+                        partition_fn=partition,
                         keep_inference_input_mutations=True)(gm, inputs)
 
 

@@ -22,6 +22,7 @@ from ..limits import RESULTS
 from ..locks import fork_safe_lock
 from ..recording import symbols
 from ..recording.locator import FrameLocator
+from .host_numbers import json_reads_them
 from .results import Builder, Ended, Results, changed, is_marked, snapshot, store
 from .tree import KEY, Copies, Reader, Unsupported, generators_in, leaf_names, unflatten
 from .watch import host_state, same_state
@@ -129,11 +130,12 @@ class Entry:
             self.take_ended()
             return outputs
         thread, watch = threading.get_ident(), self.table.watch
-        attempt, before = Attempt(caller_tensors(sys._getframe(2), watch)), (watch.state(), host_state())
+        attempt, before = Attempt(caller_tensors(sys._getframe(2), watch)), (watch.state(), watch.plain.key(), host_state(watch.randoms))
         try:
             RECORDING.add(thread)
             self._locator.saw_gradients = False
-            outputs = self._run(leaves)
+            with json_reads_them():
+                outputs = self._run(leaves)
             self._refuse_tape(attempt)
         except Exception:
             attempt.note_end()
@@ -142,7 +144,7 @@ class Entry:
         finally:
             RECORDING.discard(thread)
         self.take_ended()
-        self._judge(same_state(before[0], watch.state()) and before[1] == host_state())
+        self._judge(same_state(before[0], watch.state()) and before[1:] == (watch.plain.key(), host_state(watch.randoms)))
         return outputs
 
     def _refuse_tape(self, attempt):

@@ -4,29 +4,33 @@ lists and dicts of such. A recording has them as constants, so it serves only ca
 Watched is what some code that the function can reach names: `self.scale` if a method says `scale`. A counter that only others read costs nothing.
 """
 
+import dis
 import gc
-import sys
 import types
 
 import torch
 
 from ..limits import ITEMS, OBJECT_DEPTH, PLACES
-from .search import OWN, cell_content, installed
+from .search import OWN, cell_content, installed, is_own, item_of, slot_value, space_of
 
 COMPARED = (int, float, complex, str, bytes, bool, type(None))   # by value; anything else by identity
 HELD = (torch.Tensor, torch.nn.Module, torch.Generator)          # watched otherwise
 LISTS = (list, dict)
 NO_NAMES = ("builtins", "torch.nn.modules.module", "torch._tensor")
+JOINING = ("FORMAT_VALUE", "FORMAT_SIMPLE", "BUILD_STRING")   # instructions
 NOT_CALLED = frozenset(("__init__", "__new__", "__repr__", "__setstate__", "__getstate__", "reset_parameters", "extra_repr"))
 
 
 class Plain:
-    """The places that hold plain values: (dict, name), (cell, None), (function, None) for its code and defaults, (list or dict, None) for its contents."""
+    """The places that hold plain values: (dict or list, key), (cell, None), (function, None) for its code and defaults, (list or dict, None) for its contents,
+    (object, name) for a slot."""
 
     def __init__(self, search):
         self.places, self._seen, self._kept = [], set(), []
-        classes = classes_of((*search.modules, *search.objects))
-        self._names = names_read(search.functions, classes)
+        classes, self._namespaces = classes_of(search), frozenset(search.kinds)
+        self._names, methods = names_read(search.functions, classes)
+        if any(computes_names(function.__code__) for function in (*search.functions, *methods) if not installed(function.__code__.co_filename)):
+            self._names = All()
         for kind in classes:
             self._add_class(kind)
         for space, names in search.spaces:
@@ -37,6 +41,13 @@ class Plain:
             self._add_function(function)
         for container in search.containers:
             self._add(container, None, container, 0)
+        for owner, slots in search.slotted:
+            self._kept.append(owner)
+            for name in slots:
+                if name in self._names:
+                    self._add(owner, name, slot_value(owner, name), OBJECT_DEPTH)
+        for owner in search.objects:
+            self._add_hidden(owner)
 
     # --- places
 
@@ -45,7 +56,7 @@ class Plain:
         if isinstance(value, HELD) or isinstance(value, types.ModuleType) and installed(getattr(value, "__file__", None)):
             return
         if isinstance(value, LISTS) and any(isinstance(item, HELD) for item in items_of(value)):
-            return   # the search's
+            return self._add_items(value, depth)
         if len(self.places) < PLACES and (id(container), name) not in self._seen:
             self._seen.add((id(container), name))
             self.places.append((container, name))
@@ -53,6 +64,24 @@ class Plain:
             space = space_of(value)
             if type(space) is dict and id(space) not in self._seen and "__wrapped__" not in space:   # a decorated function is one
                 self._add_space(space, None, depth - 1)
+
+    def _add_items(self, container, depth):
+        """Of a list or dict with tensors in it, which are the search's: the rest, each by itself."""
+        if depth <= 0 or id(container) in self._seen or len(container) > ITEMS:
+            return
+        self._seen.add(id(container))
+        self._kept.append(container)
+        for key, item in [*dict.items(container)] if isinstance(container, dict) else [*enumerate(list.__iter__(container))]:
+            if key is not None:
+                self._add(container, key, item, depth - 1)
+
+    def _add_hidden(self, owner):
+        """Attributes of the class that one of the object would hide."""
+        space = space_of(owner)
+        for kind in type(owner).__mro__ if type(space) is dict else ():
+            for name in vars(kind) if is_own(kind) else ():
+                if name in self._names and name not in space and not name.startswith("__") and not keeps_something(vars(kind)[name]):
+                    self._add(space, name, None, 0)
 
     def _add_function(self, function):
         """What it runs, and what it takes where nothing is given."""
@@ -69,11 +98,9 @@ class Plain:
 
     def _add_class(self, kind):
         """Attributes of a class of the program's own, its methods among them."""
-        file = getattr(sys.modules.get(kind.__module__), "__file__", None)
-        if kind.__module__ == "__main__" or not installed(file):
-            for space in gc.get_referents(vars(kind)):
-                if type(space) is dict:
-                    self._add_space(space, [name for name in space if not name.startswith("__") or name == "__call__"], 0)
+        space = own_space(kind)
+        if space is not None:
+            self._add_space(space, [name for name in space if not name.startswith("__") or name == "__call__"], OBJECT_DEPTH if kind in self._namespaces else 0)
 
     # --- values
 
@@ -102,7 +129,7 @@ def content_of(container, name):
 
 def raw(container, name):
     if name is not None:
-        return container.get(name)
+        return dict.get(container, name) if isinstance(container, dict) else item_of(container, name) if isinstance(container, list) else slot_value(container, name)
     if isinstance(container, types.FunctionType):
         return container.__defaults__, container.__kwdefaults__
     return cell_content(container) if isinstance(container, types.CellType) else container
@@ -150,30 +177,41 @@ def items_of(container):
     return tuple(list.__iter__(container)) if isinstance(container, list) else container
 
 
-def space_of(value):
-    """Without asking the program's own __getattr__."""
-    try:
-        return object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return None
+def keeps_something(member):
+    """A descriptor that is no method may put something of its own into the object, as `cached_property` does."""
+    return hasattr(type(member), "__get__") and not isinstance(member, types.FunctionType)
+
+
+def own_space(kind):
+    """The dict behind `vars` of a class of the program's own."""
+    found = gc.get_referents(vars(kind)) if is_own(kind) else ()
+    return next((space for space in found if type(space) is dict), None)
 
 
 # --- names
 
-def classes_of(objects):
-    kinds = {kind for owner in objects for kind in type(owner).__mro__}
+def classes_of(search):
+    found = (*map(type, (*search.modules, *search.objects)), *search.kinds)
+    kinds = {kind for first in found for kind in first.__mro__}
     return sorted((kind for kind in kinds if kind.__module__ not in NO_NAMES), key=lambda kind: (kind.__module__, kind.__qualname__))
 
 
+def methods_named(search):
+    """Of the program's own classes."""
+    classes = classes_of(search)
+    return [function for function in names_read(search.functions, classes)[1] if not installed(function.__code__.co_filename)]
+
+
 def names_read(functions, classes):
-    """By these functions, by those of the classes' methods that somebody names, and by functions beside them that these name."""
+    """By these functions, by those of the classes' methods that somebody names, and by functions beside them that these name; and these methods."""
     methods = {(kind, name): function for kind in classes for name, function in methods_of(kind) if name not in NOT_CALLED}
-    names, waiting, met = {"forward", "__call__"}, list(functions), set()
+    names, waiting, met, called = {"forward", "__call__"}, list(functions), set(), []
     while True:
         if not waiting:
             waiting = [methods.pop(key) for key in [*methods] if key[1] in names or key[1].startswith("__")]
+            called.extend(waiting)
         if not waiting:
-            return names
+            return names, called
         function = waiting.pop()
         if function.__code__ not in met:
             met.add(function.__code__)
@@ -193,6 +231,20 @@ def methods_of(kind):
         function = getattr(value, "__func__", getattr(value, "fget", value))
         if isinstance(function, types.FunctionType):
             yield name, function
+
+
+class All:
+    """Whatever name is asked for."""
+
+    def __contains__(self, name):
+        return True
+
+
+def computes_names(code):
+    """Attributes are read all together, or by names that are put together."""
+    names, inner = frozenset(code.co_names), [item for item in code.co_consts if isinstance(item, types.CodeType)]
+    joined = "getattr" in names and any(step.opname in JOINING for step in dis.get_instructions(code))
+    return bool(names & {"vars", "__dict__", "asdict"}) or joined or any(map(computes_names, inner))
 
 
 def names_of(code):

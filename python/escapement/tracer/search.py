@@ -1,14 +1,16 @@
 """Which tensors and modules a Python function can reach, and through which variables.
 
-Reached: the function itself, bound objects, partial arguments, defaults, closures, globals named in the code, functions and
-plain objects found there, and lists and dicts of such. What hides elsewhere (attributes of Python modules, properties) is
-not watched: docs/jit.md says so.
+Reached: the function itself, bound objects, partial arguments, defaults, closures, globals named in the code, functions,
+classes and plain objects found there, methods of these that somebody names (watch.py), what is named of the program's own
+Python modules, and lists and dicts of such. What hides elsewhere (attributes of libraries, properties) is not watched:
+docs/jit.md says so.
 
 A variable counts if a tensor or module is found behind it: its replacement then replaces what the function computes with.
 """
 
 import functools
 import itertools
+import random
 import sys
 import sysconfig
 import types
@@ -20,8 +22,8 @@ from ..recording.locator import FRAMEWORK
 from .tree import Unsupported
 
 FUNCTIONS = (types.FunctionType, types.MethodType)
-NOT_SEARCHED = (types.ModuleType, type, str, bytes, int, float, complex, torch.dtype, torch.device)
-PLAIN = (list, tuple, dict, torch.Tensor, torch.Generator)
+NOT_SEARCHED = (str, bytes, int, float, complex, torch.dtype, torch.device)
+HOLDERS = ("argparse", "collections", "torch.distributions")   # modules whose objects hold what the program gave them
 OWN = frozenset(vars(torch.nn.Module()))             # attributes of every module
 LIBRARIES = (*FRAMEWORK, *{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
@@ -34,10 +36,11 @@ class Search:
         self.variables = []   # (read, value): behind the value stands a tensor or a module
         self.spaces = []      # (dict, names or None for all): where the function may rebind something
         self.cells = []
-        self.functions, self.objects, self.containers = [], [], []   # the program's own; lists and dicts that partial functions hold
+        self.functions, self.objects, self.containers = [], [], []   # the program's own; lists and dicts that partial functions and optimisers hold
+        self.kinds, self.slotted, self.randoms = [], [], []          # classes; (object, names of its slots); generators of Python's and NumPy's
         self._found = 0       # tensors and modules met so far
         self._seen = {}       # id -> (depth, whether anything was found, object): kept, so that no address is met twice
-        self._parts = set()
+        self._parts, self._parts_of_modules = set(), {}
 
     def add(self, value, depth):
         if depth == 0 or value is None or isinstance(value, NOT_SEARCHED):
@@ -67,6 +70,13 @@ class Search:
             self._module(value, depth)
         elif isinstance(value, FUNCTIONS):
             self._function(value, depth)
+        elif isinstance(value, type):
+            self._class(value, depth)
+        elif is_random(value):
+            self.randoms.append(value)
+        elif isinstance(value, torch.optim.Optimizer):
+            self.containers.extend((value.param_groups, value.state))
+            self._all((value.param_groups, value.state), depth)
         elif isinstance(value, functools.partial):
             self.containers.extend((value.keywords, list(value.args)))
             self._all((value.func, *value.args, *value.keywords.values()), depth)
@@ -76,7 +86,7 @@ class Search:
             self._container(value, list(itertools.islice(value.items(), ITEMS)), depth)
         elif isinstance(value, (set, frozenset)):
             self._all(itertools.islice(value, ITEMS), depth)
-        elif hasattr(value, "__dict__"):
+        elif not isinstance(value, types.ModuleType):
             self._object(value, depth)
 
     def _variable(self, read, value, depth):
@@ -106,15 +116,49 @@ class Search:
                 self._parts.add(part)
                 self.modules.append(part)
                 self.spaces.append((vars(part), None))
-                names = [name for name, value in vars(part).items() if name not in OWN and isinstance(value, PLAIN)]
-                self._attributes(part, names, depth)
+                self._attributes(part, [name for name in vars(part) if name not in OWN], depth)
+                self._all((*part._forward_hooks.values(), *part._forward_pre_hooks.values()), depth)
 
     def _object(self, value, depth):
-        home = sys.modules.get(type(value).__module__)
-        if type(value).__module__ == "__main__" or isinstance(value, types.SimpleNamespace) or not installed(getattr(home, "__file__", None)):
-            self.spaces.append((vars(value), None))
+        kind, space = type(value), space_of(value)
+        if not (is_own(kind) or isinstance(value, types.SimpleNamespace) or kind.__module__.startswith(HOLDERS)):
+            return
+        slots = slots_of(kind)
+        if type(space) is dict or slots:
             self.objects.append(value)
-            self._attributes(value, list(vars(value)), depth)
+        if type(space) is dict:
+            self.spaces.append((space, None))
+            self._attributes(value, list(space), depth)
+        if slots:
+            self.slotted.append((value, slots))
+        for name in slots:
+            self._variable(functools.partial(slot_value, value, name), slot_value(value, name), depth)
+
+    def _class(self, kind, depth):
+        """Attributes of a class that the program names; methods are looked at where somebody names them (watch.py)."""
+        if is_own(kind):
+            self.kinds.append(kind)
+            for name, value in list(vars(kind).items()):
+                if not isinstance(value, (*FUNCTIONS, type)):
+                    self._variable(functools.partial(vars(kind).get, name), value, depth)
+
+    def _own_module(self, module, names, depth):
+        """What the code names of a Python module of the program's own."""
+        if id(module) in self._parts_of_modules.setdefault(tuple(names), set()):
+            return
+        self._parts_of_modules[tuple(names)].add(id(module))
+        space = vars(module)
+        named = [name for name in names if name in space]
+        self.spaces.append((space, named))
+        for name in named:
+            self._global(space, name, names, depth)
+
+    def _global(self, space, name, names, depth):
+        value = space.get(name)
+        if isinstance(value, types.ModuleType) and not installed(getattr(value, "__file__", None)):
+            self._own_module(value, names, depth)
+        else:
+            self._variable(functools.partial(space.get, name), value, depth)
 
     def _attributes(self, value, names, depth):
         for name in names:
@@ -130,15 +174,45 @@ class Search:
         for cell in value.__closure__ or ():
             self._variable(functools.partial(cell_content, cell), cell_content(cell), depth)
         names = [*names_in(value.__code__)]
-        self.spaces.append((value.__globals__, names))
+        self.spaces.extend(((value.__globals__, names), (vars(value), None)))
         for name in names:
-            self._variable(functools.partial(value.__globals__.get, name), value.__globals__.get(name), depth)
+            self._global(value.__globals__, name, names, depth)
         self._all((*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()), depth)
 
 
 def installed(file):
     """Of a library, the standard one or this package: their functions and objects are not the program's state."""
     return file is None or file.startswith(LIBRARIES)
+
+
+def is_own(kind):
+    """A class of the program's."""
+    home = sys.modules.get(kind.__module__)
+    return kind.__module__ == "__main__" or kind.__module__ != "builtins" and not installed(getattr(home, "__file__", None))
+
+
+def is_random(value):
+    numpy = sys.modules.get("numpy.random")
+    return isinstance(value, random.Random) or numpy is not None and isinstance(value, (numpy.Generator, numpy.RandomState))
+
+
+def space_of(value):
+    """Without asking the program's own __getattr__."""
+    try:
+        return object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
+
+
+def slots_of(kind):
+    return [name for part in kind.__mro__ for name, member in vars(part).items() if isinstance(member, types.MemberDescriptorType) and is_own(part)]
+
+
+def slot_value(value, name):
+    try:
+        return object.__getattribute__(value, name)
+    except AttributeError:   # not set yet
+        return None
 
 
 def item_of(container, key):

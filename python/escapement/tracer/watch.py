@@ -7,6 +7,7 @@ reports (`_parameters[...] =`, ModuleList.insert, functional_call). swap_tensors
 what is behind it, is refused by torch itself while a recording holds the tensor.
 """
 
+import collections
 import itertools
 import operator
 import random
@@ -15,14 +16,17 @@ import sys
 import torch
 
 from ..core import core
-from ..limits import CALL_DEPTH, ITEMS
+from ..limits import CALL_DEPTH, ITEMS, OBJECT_DEPTH
+from ..recording.arithmetic import NUMBERS
 from .outside import events_seen
-from .plain import Plain
-from .search import Search, cell_content
+from .plain import Plain, methods_named, own_space
+from .search import Search, cell_content, slot_value
 
 training = operator.attrgetter("training")
 stores = operator.attrgetter("_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks")
 needs_gradient = operator.attrgetter("requires_grad")
+HOOKS_OF_ALL = torch.nn.modules.module._global_forward_hooks, torch.nn.modules.module._global_forward_pre_hooks
+
 
 
 class Watch:
@@ -31,9 +35,16 @@ class Watch:
     def __init__(self, fn):
         found = Search()
         found.add(fn, CALL_DEPTH)
+        searched = set()
+        while methods := [method for method in methods_named(found) if method not in searched]:
+            searched.update(methods)
+            for method in methods:
+                found.add(method, CALL_DEPTH - 1)
         self.modules, self.variables, self._spaces, self._cells = found.modules, found.variables, found.spaces, found.cells
+        self._kinds = [kind for kind in found.kinds if own_space(kind) is not None]
+        self._slotted, self.randoms = found.slotted, found.randoms
         self.generators = found.generators
-        self._stored = [*itertools.chain.from_iterable(map(stores, self.modules))]
+        self._stored = [*itertools.chain.from_iterable(map(stores, self.modules)), *(HOOKS_OF_ALL if self.modules else ())]
         self._contents = core().Contents(self._stored, [])
         held = itertools.chain.from_iterable(map(dict.values, self._stored))
         self.tensors = [value for value in held if isinstance(value, torch.Tensor)] + found.tensors
@@ -77,47 +88,93 @@ class Watch:
     def state(self):
         """Everything the function could rebind or put somewhere: compared before and after a recording."""
         found = []
-        for space, names in self._spaces:
+        for space, names in (*self._spaces, *((own_space(kind), None) for kind in self._kinds)):
             for name in [*space] if names is None else names:
                 found.append(name)
                 found.extend(with_content(space.get(name)))
+        for owner, names in self._slotted:
+            found.extend(item for name in names for item in with_content(slot_value(owner, name)))
         return found + [item for cell in self._cells for item in with_content(cell_content(cell))]
 
     def replace(self, wanted, replacement):
-        """Puts replacement(value) where state() finds a value that is wanted."""
+        """Puts replacement(value) where state() finds a value that is wanted, also inside of lists, tuples, dicts and queues."""
+        put = Replaced(wanted, replacement)
         for space, names in self._spaces:
-            for name in [*space] if names is None else names:
-                replace_in(space, name, wanted, replacement)
+            for name in [*space] if names is None else [name for name in names if name in space]:
+                put.into(space, name, space[name], dict.__setitem__)
+        for kind in self._kinds:
+            for name, value in list(vars(kind).items()):
+                put.into(kind, name, value, setattr)
+        for owner, names in self._slotted:
+            for name in names:
+                put.into(owner, name, slot_value(owner, name), object.__setattr__)
         for cell in self._cells:
-            if wanted(cell_content(cell)):
-                cell.cell_contents = replacement(cell.cell_contents)
+            put.into(cell, "cell_contents", cell_content(cell), setattr)
+
+
+class Replaced:
+    """One walk: no container is looked into twice."""
+
+    def __init__(self, wanted, replacement):
+        self._wanted, self._replacement, self._seen = wanted, replacement, {}
+
+    def into(self, container, key, value, put):
+        now = self.of(value)
+        if now is not value:
+            put(container, key, now)
+
+    def of(self, value, depth=2 * OBJECT_DEPTH):
+        if isinstance(value, (torch.Tensor, *NUMBERS)):
+            return self._replacement(value) if self._wanted(value) else value
+        if depth == 0 or id(value) in self._seen or not isinstance(value, (list, tuple, dict, collections.deque)) or len(value) > ITEMS:
+            return value
+        self._seen[id(value)] = value
+        if type(value) is tuple:
+            now = tuple(self.of(item, depth - 1) for item in value)
+            return value if same_state(value, now) else now
+        if isinstance(value, dict):
+            self._dict(value, depth)
+        elif isinstance(value, (list, collections.deque)):
+            for at, item in enumerate([*value]):
+                self._item(value, at, item, depth)
+        return value
+
+    def _item(self, container, at, item, depth):
+        now = self.of(item, depth - 1)
+        if now is not item:
+            container[at] = now
+
+    def _dict(self, value, depth):
+        items = [(self.of(key, depth - 1), self.of(item, depth - 1)) for key, item in value.items()]
+        if all(key is now for key, (now, _) in zip(value, items)):
+            for key, item in items:
+                if value[key] is not item:
+                    value[key] = item
+        else:   # in the order in which they were put there
+            value.clear()
+            value.update(items)
 
 
 def with_content(value):
     """The object and, of a list or dict, what it holds."""
-    content = [*value] if isinstance(value, (list, set)) else [*value.values()] if isinstance(value, dict) else []
+    content = [*value] if isinstance(value, (list, set, collections.deque)) else [*value.values()] if isinstance(value, dict) else []
     return [value, *content[:ITEMS]]
 
 
-def replace_in(space, name, wanted, replacement):
-    value = space.get(name)
-    if wanted(value):
-        space[name] = replacement(value)
-    elif isinstance(value, dict) and value is not space:
-        for key in [*value]:
-            if wanted(value[key]):
-                value[key] = replacement(value[key])
-    elif isinstance(value, list):
-        value[:] = [replacement(item) if wanted(item) else item for item in value]
+def drawn_by(generator):
+    """How far a generator of Python's or NumPy's has come."""
+    if isinstance(generator, random.Random):
+        return generator.getstate()
+    return repr(generator.bit_generator.state) if hasattr(generator, "bit_generator") else repr(generator.get_state())
 
 
-def host_state():
+def host_state(randoms=()):
     """What a program may change of Python itself, wherever it does so: generators, how tensors are printed; and how often it has reached outside.
     (What it changes of torch is noticed by the core.)"""
     numpy = sys.modules.get("numpy.random")
     drawn = numpy.get_state() if numpy else ()
     drawn = [value.tobytes() if hasattr(value, "tobytes") else value for value in drawn]
-    return random.getstate(), drawn, dict(vars(torch._tensor_str.PRINT_OPTS)), events_seen()
+    return random.getstate(), drawn, dict(vars(torch._tensor_str.PRINT_OPTS)), events_seen(), [*map(drawn_by, randoms)]
 
 
 def same_state(before, after):

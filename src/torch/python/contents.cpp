@@ -43,7 +43,8 @@ bool read_slots(ContentsObject* self, PyObject* slots) {
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(slots); ++i) {
     Slot slot{};
     if (!PyArg_ParseTuple(PyList_GET_ITEM(slots, i), "OOO", &slot.container, &slot.key, &slot.value)) return false;
-    const bool known = PyDict_Check(slot.container) || PyCell_Check(slot.container) || PyList_Check(slot.container) ||
+    const bool item = PyList_Check(slot.container) && PyLong_Check(slot.key), attribute = PyUnicode_Check(slot.key);
+    const bool known = item || attribute || PyDict_Check(slot.container) || PyCell_Check(slot.container) || PyList_Check(slot.container) ||
                        (PyFunction_Check(slot.container) && PyTuple_Check(slot.value) && PyTuple_GET_SIZE(slot.value) == 3);
     if (!known) return PyErr_Format(PyExc_TypeError, "no slot of %s", Py_TYPE(slot.container)->tp_name), false;
     self->slots->push_back(slot);
@@ -135,8 +136,26 @@ bool same_function(PyObject* function, PyObject* expected) {
   return true;
 }
 
+// What is not there is None. Of an object a member of its type (`__slots__`), which none of the program's code computes.
+bool same_item(const Slot& slot) {
+  PyObject* now = nullptr;   // borrowed: what holds it is not changed meanwhile
+  if (PyDict_Check(slot.container)) {
+    now = PyDict_GetItem(slot.container, slot.key);
+  } else if (PyList_Check(slot.container)) {
+    const Py_ssize_t at = PyLong_AsSsize_t(slot.key);
+    now = at >= 0 && at < PyList_GET_SIZE(slot.container) ? PyList_GET_ITEM(slot.container, at) : nullptr;
+  } else {
+    PyObject* const held = PyObject_GenericGetAttr(slot.container, slot.key);
+    if (held == nullptr) PyErr_Clear();
+    const bool same = same_value(held ? held : Py_None, slot.value);
+    Py_XDECREF(held);
+    return same;
+  }
+  return same_value(now ? now : Py_None, slot.value);
+}
+
 bool same_slot(const Slot& slot) {
-  if (slot.key != Py_None) return same_value(PyDict_GetItem(slot.container, slot.key), slot.value);
+  if (slot.key != Py_None) return same_item(slot);
   if (PyCell_Check(slot.container)) return same_value(PyCell_GET(slot.container) ? PyCell_GET(slot.container) : Py_None, slot.value);
   return PyFunction_Check(slot.container) ? same_function(slot.container, slot.value) : same_value(slot.container, slot.value);
 }

@@ -33,7 +33,7 @@ class Layout {
  public:
   explicit Layout(const AskedLayout& asked)
       : tape_(asked.tape), dims_(asked.tape.dims()), value_(asked.value), type_(asked.tape.trace().type(asked.value)), sizes_(asked.real.sizes().vec()),
-        strides_(asked.real.strides().vec()), offset_(asked.real.storage_offset()), none_(asked.real.numel() == 0) {}
+        strides_(asked.real.strides().vec()), offset_(asked.real.storage_offset()), none_(is_empty(asked)) {}
 
   // "Every axis has size 1 or the stride that the inner ones give it", of a tensor that is not empty. Empty: it holds for all sizes.
   Dim misfit(const std::vector<int>& innermost_first) { return escapement::misfit(dims_, type_, innermost_first); }
@@ -123,6 +123,14 @@ class Layout {
   }
 
  private:
+  // When it was asked: in-place views may have changed the tensor since.
+  static bool is_empty(const AskedLayout& asked) {
+    const std::vector<Dim>& sizes = asked.tape.trace().type(asked.value).sizes;
+    const auto seen = [&](Dim size) { return asked.tape.dims().hint(size); };
+    if (!std::ranges::all_of(sizes, [&](Dim size) { return seen(size).has_value(); })) return asked.real.numel() == 0;
+    return std::ranges::any_of(sizes, [&](Dim size) { return seen(size) == std::optional<int64_t>(0); });
+  }
+
   Tape& tape_;
   DimTable& dims_;
   const ValueId value_;
