@@ -8,6 +8,7 @@ docs/jit.md says so.
 A variable counts if a tensor or module is found behind it: its replacement then replaces what the function computes with.
 """
 
+import dis
 import functools
 import itertools
 import random
@@ -25,6 +26,7 @@ FUNCTIONS = (types.FunctionType, types.MethodType)
 NOT_SEARCHED = (str, bytes, int, float, complex, torch.dtype, torch.device)
 HOLDERS = ("argparse", "collections", "torch.distributions")   # modules whose objects hold what the program gave them
 OWN = frozenset(vars(torch.nn.Module()))             # attributes of every module
+GLOBALS = frozenset(("LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME", "STORE_NAME"))   # instructions
 LIBRARIES = (*FRAMEWORK, *{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
@@ -173,9 +175,9 @@ class Search:
         self.cells.extend(value.__closure__ or ())
         for cell in value.__closure__ or ():
             self._variable(functools.partial(cell_content, cell), cell_content(cell), depth)
-        names = [*names_in(value.__code__)]
-        self.spaces.extend(((value.__globals__, names), (vars(value), None)))
-        for name in names:
+        names, used = [*names_in(value.__code__)], [*globals_in(value.__code__)]
+        self.spaces.extend(((value.__globals__, used), (vars(value), None)))
+        for name in used:
             self._global(value.__globals__, name, names, depth)
         self._all((*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()), depth)
 
@@ -234,7 +236,15 @@ def cell_content(cell):
         return None
 
 
+@functools.lru_cache(maxsize=4096)
+def globals_in(code):
+    """Names of globals of a code object and of those inside it."""
+    inner = [globals_in(item) for item in code.co_consts if isinstance(item, types.CodeType)]
+    own = [step.argval for step in dis.get_instructions(code) if step.opname in GLOBALS]
+    return dict.fromkeys(itertools.chain(own, *inner))
+
+
 def names_in(code):
-    """Global names (and attribute names, which do no harm) of a code object and of those inside it."""
+    """The same, and names of attributes."""
     inner = [names_in(item) for item in code.co_consts if isinstance(item, types.CodeType)]
     return dict.fromkeys(itertools.chain(code.co_names, *inner))
