@@ -47,7 +47,7 @@ def kernel_of(parts, made, answers):
     def kernel(*args, **kwargs):
         given = [*tensors_in((*args, *kwargs.values()))]
         described = are_only_described(given) and not are_trained(given)
-        made = as_described if described else in_steps and not answers.layout and in_steps
+        made = as_described if described else in_steps and not answers.layout and are_traced(given) and in_steps
         found = made(*args, **kwargs) if made and are_usual(given) else None
         return parts(*args, **kwargs) if found is None else found
 
@@ -64,6 +64,11 @@ def copied(tensor, sizes):
 
 def are_only_described(given):
     return all(isinstance(tensor, FakeTensor) for tensor in given) and all(_get_dispatch_mode(key) is None for key in WRITING_DOWN)
+
+
+def are_traced(given):
+    """Not those that torch computes sizes with inside of one operator."""
+    return all(isinstance(tensor, (FakeTensor, FunctionalTensor)) for tensor in given)
 
 
 def are_trained(given):

@@ -104,7 +104,7 @@ def test_convolved_lines_are_one_graph(name):
         x = torch.randn(batch, length, 8)
         same(function(x, w, b), LINES[name](x, w, b))
     is_one_graph(own={"as it lies": 1, "a sum": 1, "then turned": 2}.get(name, 0))
-    assert escapement.stats()["hits"] >= len(SIZES) - 2, escapement.stats()
+    assert escapement.stats()["hits"] >= len(SIZES) - 3, escapement.stats()   # lines of one position, and one of these, lie otherwise: recordings of their own
 
 
 @pytest.mark.parametrize("name", LINES)
