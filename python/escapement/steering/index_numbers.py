@@ -2,8 +2,9 @@
 
 `x[n]`, `x[:, t]`, `x[t] = y`: the method behind the brackets takes an integer as a constant, so each value would be a compile. The same
 element is what `select` takes as a symbol. So while a frame of ours is traced such numbers are selected first, each on the axis where it
-stands, and the rest of the index follows: in this order torch itself applies an index, so views, strides and errors are the same. An
-index with anything else in it than numbers, slices, None, `...` and tensors of integers is left as it is.
+stands, with the new axes (`None`) in front of them, and the rest of the index follows: in this order torch itself applies an index, so
+views, strides and errors are the same. An index with anything else in it than numbers, slices, None, `...` and tensors of integers is left
+as it is.
 """
 
 import functools
@@ -61,6 +62,9 @@ def selected(tx, variable, key):
         if kind == "number":
             variable = variable.call_method(tx, "select", [ConstantVariable.create(axis), number(tx, part)], {})
             continue
+        if kind == "none" and "number" in kinds[place + 1:]:   # in front of it: the new axis steps over the one that the number takes away
+            variable = variable.call_method(tx, "unsqueeze", [ConstantVariable.create(axis)], {})
+            kind, part = "axis", SliceVariable([ConstantVariable.create(None)] * 3, tx)
         rest.append(part)
         if kind == "...":
             axis = rank(variable) - sum(later in ("number", "axis") for later in kinds[place + 1:])

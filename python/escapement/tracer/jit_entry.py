@@ -75,7 +75,14 @@ class Attempt:
 def versions(tensors):
     """Counts of writes, of those that have one: what compiled code inside the program wrote, the recording did not see."""
     with plainly():
-        return [t._version for t in tensors if not t.is_inference()]
+        return [*map(version_of, tensors)]
+
+
+def version_of(tensor):
+    try:
+        return None if tensor.is_inference() else tensor._version
+    except RuntimeError:   # its data was replaced by those of a tensor that counts nothing (`x.data = y`)
+        return None
 
 
 def plainly():

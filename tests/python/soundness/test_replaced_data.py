@@ -1,5 +1,7 @@
 """`x.data = y`: the tensor has all that `y` has, its dtype too, and whoever holds it sees that, in the call that is recorded and in all others."""
 
+import types
+
 import pytest
 import torch
 import torch.nn as nn
@@ -77,3 +79,27 @@ def test_a_module_that_is_made_and_converted_there(to, mode):
         (found, ours), (expected, eager) = function(x), program(x)
         assert found == expected
         torch.testing.assert_close(ours, eager, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("mode", ["call", "replay"])
+def test_data_of_what_counts_no_writes(mode):
+    """In inference mode, of tensors elsewhere: no version can be asked of the one whose data were replaced."""
+    held = []
+    for wrap in (lambda function: function, lambda function: escapement.jit(function, mode=mode)):
+        state = types.SimpleNamespace(a=torch.zeros(2), b=torch.zeros(2))
+
+        def program(x, state=state):
+            state.a.add_(x)
+            return state.b * 2 + state.a
+
+        call, found = wrap(program), []
+        with torch.inference_mode():
+            for step in range(6):
+                if step == 2:
+                    state.b = torch.ones(2)
+                if step == 4:
+                    state.b.data = state.a.data
+                found.append(call(torch.ones(2)).clone())
+        held.append(found)
+    for ours, eager in zip(*held, strict=True):
+        torch.testing.assert_close(ours, eager)

@@ -253,3 +253,23 @@ def test_what_was_compiled_before_by_another_backend():
     torch.compile(by_argument_tensor, backend="eager")(square(5), torch.tensor(2))
     torch._dynamo.reset()
     count(by_argument_tensor, [lambda n=n: (square(n), torch.tensor(n)) for n in SIZES], 1)
+
+
+NEW_AXES = {
+    "in front": lambda x, n: x[None, n], "two": lambda x, n: x[None, None, n, :], "behind": lambda x, n: x[n, None], "in the middle": lambda x, n: x[:, None, n], "around": lambda x, n: x[None, n, None, ...],
+    "between": lambda x, n: x[n, None, n], "behind dots": lambda x, n: x[..., None, n], "twice": lambda x, n: x[None, n, None, :, n], "with a part": lambda x, n: x[None, :, n, 1:],
+}
+
+
+@pytest.mark.parametrize("name", NEW_AXES)
+@torch.no_grad()
+def test_new_axes_in_front_of_a_number(name):
+    """Each has the stride that eager gives it: it steps over what a number behind it takes away."""
+    torch._dynamo.reset()
+    escapement.reset()
+    compiled = torch.compile(NEW_AXES[name], backend="escapement")
+    for size, n in ((5, 1), (7, 3), (4, 2), (13, 0), (5, 4)):
+        x = torch.randn(size, size + 1, 6)
+        ours, eager = compiled(x, n), NEW_AXES[name](x, n)
+        assert torch.equal(ours, eager) and ours.stride() == eager.stride() and ours.storage_offset() == eager.storage_offset(), (ours.stride(), eager.stride())
+    assert escapement.stats()["dynamo"]["compiles"] == 1
