@@ -30,6 +30,7 @@ from .jit_entry import KEY, RECORDING, Bypass, Entry, Marked, NeedsTape, call_na
 from .objects import replace_references
 from .replayed import replayed
 from .results import is_recorded, real
+from .search import is_own
 from .tree import Copies, Unsupported, flatten, mutable
 from .watch import Watch
 
@@ -182,7 +183,7 @@ class Jitted:
         checked_arguments(fn, mode)
         own = self.__dict__   # __setattr__ forwards to a wrapped module
         own.update(_fn=fn, _mode=mode, _given=(dims, mode, check, options), _lock=fork_safe_lock(), _name=None)
-        own.update(_tables={}, _table=None, _health=Health(), _options=resolve(None, options), _replayed=None)
+        own.update(_tables={}, _table=None, _kinds=frozenset(), _health=Health(), _options=resolve(None, options), _replayed=None)
         own["_checker"] = Checker(fn, check, self.run_entry)
         wrapped = fn.forward if isinstance(fn, torch.nn.Module) else fn
         own["_parameters_named"] = parameter_names(wrapped)
@@ -333,7 +334,7 @@ class Jitted:
             self._drop()
             watch = None
         if watch is None or not watch.reaches_the_same():
-            watch = Watch(self._fn)
+            watch = Watch(self._fn, self._kinds)
         table = self._tables.get(watch.key()) or self._table_for(watch)
         self.__dict__["_table"] = table
         self._enter(table)
@@ -369,8 +370,11 @@ class Jitted:
     def _entry(self, table, structure, leaves, args, kwargs):
         """(entry or reason, its leaves)."""
         key = ambient(), structure, self._dims and self._dims.key(self._names(structure), leaves)
-        if key not in table.families and len(table.families) >= KEYS:
-            return "too_many_keys", None
+        if key not in table.families:
+            if self._meets(structure):
+                return self._entry(self._current_table(), structure, leaves, args, kwargs)
+            if len(table.families) >= KEYS:
+                return "too_many_keys", None
         family = table.families.setdefault(key, Family())
         floats = any(type(leaf) is float for leaf in leaves)
         if not floats and not family.exact:
@@ -383,6 +387,17 @@ class Jitted:
                 return "too_many_values", None
             return self._known(table, family, structure, leaves), leaves
         return self._known(table, family, narrow, fewer), fewer
+
+    def _meets(self, structure):
+        """Whether there are new classes of the program's own among the arguments: what their methods read is watched from now on."""
+        kinds = {kind for kind in types_in(structure) if is_own(kind)}
+        with self._lock:
+            if kinds <= self._kinds | self._current_table().watch.kinds:
+                return False
+            self.__dict__["_kinds"] = self._kinds | kinds
+            self._release()
+            self.__dict__["_table"] = None
+            return True
 
     def _known(self, table, family, structure, leaves):
         entry = family.entries.get(structure)
@@ -521,6 +536,15 @@ def ambient():
     if any_autocast():
         autocast = (torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"), torch.is_autocast_cache_enabled())
     return grad_mode(), inference_mode(), default_dtype(), autocast
+
+
+def types_in(structure):
+    """The classes that a structure names."""
+    for part in structure:
+        if isinstance(part, type):
+            yield part
+        elif isinstance(part, tuple):
+            yield from types_in(part)
 
 
 def flatten_call(args, kwargs, leaves, copies, dynamic_floats, exact=False):

@@ -32,15 +32,19 @@ HOOKS_OF_ALL = torch.nn.modules.module._global_forward_hooks, torch.nn.modules.m
 class Watch:
     """What a function reaches now. `same()` is asked at every call."""
 
-    def __init__(self, fn):
+    def __init__(self, fn, kinds=()):
+        """`kinds`: classes of the program's own that its arguments have."""
         found = Search()
         found.add(fn, CALL_DEPTH)
+        for kind in kinds:
+            found.add(kind, CALL_DEPTH)
         searched = set()
         while methods := [method for method in methods_named(found) if method not in searched]:
             searched.update(methods)
             for method in methods:
                 found.add(method, CALL_DEPTH - 1)
         self.modules, self.variables, self._spaces, self._cells = found.modules, found.variables, found.spaces, found.cells
+        self.kinds = frozenset((*found.kinds, *map(type, found.objects)))   # whose methods count already
         self._kinds = [kind for kind in found.kinds if own_space(kind) is not None]
         self._slotted, self.randoms = found.slotted, found.randoms
         self.generators = found.generators

@@ -186,6 +186,30 @@ def test_a_changed_value_is_used_wherever_it_stands(row):
         change(values[0])
 
 
+@dataclasses.dataclass
+class Batch:
+    x: torch.Tensor
+
+    def scaled(self):
+        return self.x * WEIGHT + EPS
+
+
+@pytest.mark.parametrize(("name", "values"), [("EPS", NUMBERS), ("WEIGHT", TENSORS)])
+def test_what_methods_of_an_argument_read(name, values):
+    escapement.reset()
+    compiled, change = escapement.jit(lambda batch: batch.scaled()), set_global(name)
+    before = globals()[name]
+    try:
+        for value in (*values, *values):
+            change(value)
+            for rows in (2, 3, 1):
+                batch = Batch(torch.arange(rows * 4.0).view(rows, 4))
+                torch.testing.assert_close(compiled(batch), batch.scaled())
+    finally:
+        change(before)
+    assert compiled.info()["recordings"] >= 1 and not compiled.info()["eager"]
+
+
 def count_in_class(x):
     Settings.calls += 1
     return x * Settings.calls
