@@ -42,7 +42,7 @@ class Search:
         self.kinds, self.slotted, self.randoms = [], [], []          # classes; (object, names of its slots); generators of Python's and NumPy's
         self._found = 0       # tensors and modules met so far
         self._seen = {}       # id -> (depth, whether anything was found, object): kept, so that no address is met twice
-        self._parts, self._parts_of_modules = set(), {}
+        self._parts, self._own_modules = set(), set()
 
     def add(self, value, depth):
         if depth == 0 or value is None or isinstance(value, NOT_SEARCHED):
@@ -146,9 +146,9 @@ class Search:
 
     def _own_module(self, module, names, depth):
         """What the code names of a Python module of the program's own."""
-        if id(module) in self._parts_of_modules.setdefault(tuple(names), set()):
+        if (id(module), *names) in self._own_modules:
             return
-        self._parts_of_modules[tuple(names)].add(id(module))
+        self._own_modules.add((id(module), *names))
         space = vars(module)
         named = [name for name in names if name in space]
         self.spaces.append((space, named))
