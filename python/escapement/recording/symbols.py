@@ -62,10 +62,16 @@ class Number:
         return type(value), (value,)
 
 
-def decided(method):
+# Comparisons with what no integer of the core reaches: (with such a number above, below).
+BEYOND = {"__eq__": (False, False), "__ne__": (True, True), "__lt__": (True, False), "__le__": (True, False), "__gt__": (False, True), "__ge__": (False, True)}
+
+
+def decided(name, method):
     """The comparison with a bool as its answer, where the program asks."""
     @functools.wraps(method)
     def compare(number, other):
+        if type(other) is int and isinstance(number, torch.SymInt) and not -2**63 <= other < 2**63:
+            return BEYOND[name][other < 0]
         answer = method(number, other)
         return answer if not isinstance(answer, torch.SymBool) or asked_by_framework() else bool(answer)
 
@@ -75,7 +81,7 @@ def decided(method):
 def number_class(torchs):
     members = {name: member for name, member in vars(Number).items() if name not in ("__dict__", "__weakref__")}
     if torchs is not torch.SymBool:
-        members.update((name, decided(getattr(torchs, name))) for name in COMPARISONS)
+        members.update((name, decided(name, getattr(torchs, name))) for name in COMPARISONS)
     return complete(type(torchs.__name__, (torchs,), members))
 
 

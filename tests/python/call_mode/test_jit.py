@@ -229,6 +229,16 @@ def test_integers_of_more_than_64_bits(n):
     check(jitted, jitted.__wrapped__, [(matrix(2), 5), (matrix(2), n), (matrix(3), 7), (matrix(3), n)], 2)
 
 
+def compared(n, other):
+    return n < other, n <= other, n == other, n != other, n > other, n >= other, other < n, other <= n, other == n, other != n, other > n, other >= n
+
+
+@pytest.mark.parametrize("other", [2**63, 2**64 - 4, 2**90, -2**63 - 1, -2**90, 2**63 - 1])
+def test_sizes_compared_with_integers_of_more_than_64_bits(other):
+    jitted = escapement.jit(lambda x: (x * 2, *compared(x.shape[0], other), *compared(x.nonzero().shape[0], other)))
+    check(jitted, jitted.__wrapped__, [(matrix(n),) for n in (2, 3, 0, 1)], 1)
+
+
 def test_an_unknown_result_is_eagers():
     class Thing:
         def __init__(self, x):
