@@ -22,7 +22,7 @@ from ..limits import RESULTS
 from ..locks import fork_safe_lock
 from ..recording import symbols
 from ..recording.locator import FrameLocator
-from .host_numbers import json_reads_them
+from .json_numbers import json_reads_them
 from .results import Builder, Ended, Results, changed, is_marked, snapshot, store
 from .tree import KEY, Copies, Reader, Unsupported, generators_in, leaf_names, unflatten
 from .watch import host_state, same_state

@@ -225,7 +225,7 @@ class Jitted:
             return self._eager("gradient", args, kwargs)   # before anything else is looked at: a training loop comes here at every call
         leaves, copies = [], Copies()
         structure = flatten_call(args, kwargs, leaves, copies, True)
-        if copies.met and table.watch.meets(copies.met) and Watch(self._fn).meets(copies.met):
+        if copies.met and table.watch.meets(copies.met) and Watch(self._fn, self._kinds).meets(copies.met):
             return self._eager("argument_elsewhere", args, kwargs)
         if grad_mode() and any_requires_grad(leaves):
             return self._eager("gradient", args, kwargs)

@@ -5,6 +5,7 @@ Watched is what some code that the function can reach names: `self.scale` if a m
 """
 
 import dis
+import functools
 import gc
 import types
 
@@ -240,6 +241,7 @@ class All:
         return True
 
 
+@functools.lru_cache(maxsize=4096)
 def computes_names(code):
     """Attributes are read all together, or by names that are put together."""
     names, inner = frozenset(code.co_names), [item for item in code.co_consts if isinstance(item, types.CodeType)]

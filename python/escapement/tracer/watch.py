@@ -167,6 +167,8 @@ def with_content(value):
 
 def drawn_by(generator):
     """How far a generator of Python's or NumPy's has come."""
+    if isinstance(generator, random.SystemRandom):   # nobody knows: no two such are equal
+        return object()
     if isinstance(generator, random.Random):
         return generator.getstate()
     return repr(generator.bit_generator.state) if hasattr(generator, "bit_generator") else repr(generator.get_state())

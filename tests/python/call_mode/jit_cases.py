@@ -48,3 +48,13 @@ def check(jitted, fn, calls, recordings=None, eager=()):
     if recordings is not None:
         assert info["recordings"] == recordings, info["recordings"]
     return info
+
+
+# --- what changes a value elsewhere
+
+def set_attribute(target, name):
+    return lambda value: setattr(target, name, value)
+
+
+def set_item(target, key):
+    return lambda value: target.__setitem__(key, value)

@@ -14,6 +14,7 @@ import types
 import numpy as np
 import pytest
 import torch
+from jit_cases import set_attribute, set_item
 
 import escapement
 
@@ -138,34 +139,26 @@ def set_global(name):
     return lambda value: globals().__setitem__(name, value)
 
 
-def attribute(target, name):
-    return lambda value: setattr(target, name, value)
-
-
-def item(target, key):
-    return lambda value: target.__setitem__(key, value)
-
-
 NUMBERS, TENSORS = (2.0, 5.0, 3.0), (torch.ones(4), torch.full((4,), 7.0), torch.arange(4.0))
 MATRICES = tuple(torch.nn.Parameter(torch.full((4, 4), value), requires_grad=False) for value in (1.0, 3.0, 4.0))
 ROWS = {
-    "class: number": (lambda x: x * Settings.scale, attribute(Settings, "scale"), NUMBERS), "class: tensor": (lambda x: x * Settings.weight, attribute(Settings, "weight"), TENSORS),
-    "class: in a dict": (lambda x: x * Settings.table["kind"], item(Settings.table, "kind"), NUMBERS), "static method's global": (lambda x: Settings.gain(x), set_global("EPS"), NUMBERS),
-    "class method": (lambda x: Settings.moved(x), attribute(Settings, "scale"), NUMBERS), "submodule's global": (torch.nn.Sequential(Block(), torch.nn.Identity()), set_global("EPS"), NUMBERS),
+    "class: number": (lambda x: x * Settings.scale, set_attribute(Settings, "scale"), NUMBERS), "class: tensor": (lambda x: x * Settings.weight, set_attribute(Settings, "weight"), TENSORS),
+    "class: in a dict": (lambda x: x * Settings.table["kind"], set_item(Settings.table, "kind"), NUMBERS), "static method's global": (lambda x: Settings.gain(x), set_global("EPS"), NUMBERS),
+    "class method": (lambda x: Settings.moved(x), set_attribute(Settings, "scale"), NUMBERS), "submodule's global": (torch.nn.Sequential(Block(), torch.nn.Identity()), set_global("EPS"), NUMBERS),
     "submodule's global tensor": (torch.nn.Sequential(Block()), set_global("WEIGHT"), TENSORS), "method's global": (lambda x: norm(x), set_global("EPS"), NUMBERS),
     "object made inside": (lambda x: Built(x).out(), set_global("EPS"), NUMBERS), "object made inside: tensor": (lambda x: Built(x).out(), set_global("WEIGHT"), TENSORS),
-    "own module: function": (lambda x: OWN.scaled(x), attribute(OWN, "K"), NUMBERS), "own module: tensor": (lambda x: x * OWN.W, attribute(OWN, "W"), TENSORS),
-    "own module: function's tensor": (lambda x: OWN.weighted(x), attribute(OWN, "W"), TENSORS), "beside a tensor in a dict": (lambda x: x * mixed["scale"] + mixed["w"], item(mixed, "scale"), NUMBERS),
-    "beside a tensor in a list": (lambda x: x * listed[0] + listed[1], item(listed, 0), NUMBERS), "in a dict of a dict": (lambda x: x * nested["p"]["scale"] + nested["p"]["b"], item(nested["p"], "scale"), NUMBERS),
-    "module's object": (Held(norm), attribute(norm, "mean"), TENSORS), "module's closure": (Held(run), change_factor, NUMBERS), "module in an object": (Held(norm.through), attribute(norm.net, "weight"), MATRICES),
-    "mode of a module in a lambda": (Held(lambda x: norm.through(x)), lambda value: norm.drop.train(value), (False, True, False)), "partial of a module": (Held(functools.partial(norm.net)), attribute(norm.net, "weight"), MATRICES),
-    "hook's closure": (hooked, item(hook_scale, "value"), NUMBERS), "slot": (lambda x: x * slots.scale, attribute(slots, "scale"), NUMBERS), "slot: tensor": (lambda x: x * slots.weight, attribute(slots, "weight"), TENSORS),
-    "dataclass with slots": (lambda x: x * frozen.scale + frozen.weight, attribute(frozen, "scale"), NUMBERS), "hides a number": (hiding["scale"], attribute(hiding["scale"], "scale"), NUMBERS),
-    "hides a tensor": (hiding["weight"], attribute(hiding["weight"], "weight"), TENSORS), "hides a method": (hiding["shift"], attribute(hiding["shift"], "shift"), (lambda x: x + 1, lambda x: x * 10, lambda x: x - 2)),
-    "name put together": (lambda x: [x := x * getattr(held, f"gain_{i}") for i in range(2)][-1], attribute(held, "gain_1"), NUMBERS), "all attributes": (lambda x: (lambda x, gain_0, gain_1: x * gain_0 + gain_1)(x, **vars(held)), attribute(held, "gain_1"), NUMBERS),
-    "dict by attributes": (lambda x: x * attributed.scale + attributed.w, item(attributed, "scale"), NUMBERS), "UserDict": (lambda x: x * user_dict["scale"], item(user_dict, "scale"), NUMBERS),
-    "argparse": (lambda x: x * namespace.w, attribute(namespace, "w"), TENSORS), "distribution": (lambda x: normal.log_prob(x), attribute(normal, "loc"), TENSORS),
-    "optimiser": (stepped, item(optimizer.param_groups[0], "lr"), (0.5, 0.25, 2.0)),
+    "own module: function": (lambda x: OWN.scaled(x), set_attribute(OWN, "K"), NUMBERS), "own module: tensor": (lambda x: x * OWN.W, set_attribute(OWN, "W"), TENSORS),
+    "own module: function's tensor": (lambda x: OWN.weighted(x), set_attribute(OWN, "W"), TENSORS), "beside a tensor in a dict": (lambda x: x * mixed["scale"] + mixed["w"], set_item(mixed, "scale"), NUMBERS),
+    "beside a tensor in a list": (lambda x: x * listed[0] + listed[1], set_item(listed, 0), NUMBERS), "in a dict of a dict": (lambda x: x * nested["p"]["scale"] + nested["p"]["b"], set_item(nested["p"], "scale"), NUMBERS),
+    "module's object": (Held(norm), set_attribute(norm, "mean"), TENSORS), "module's closure": (Held(run), change_factor, NUMBERS), "module in an object": (Held(norm.through), set_attribute(norm.net, "weight"), MATRICES),
+    "mode of a module in a lambda": (Held(lambda x: norm.through(x)), lambda value: norm.drop.train(value), (False, True, False)), "partial of a module": (Held(functools.partial(norm.net)), set_attribute(norm.net, "weight"), MATRICES),
+    "hook's closure": (hooked, set_item(hook_scale, "value"), NUMBERS), "slot": (lambda x: x * slots.scale, set_attribute(slots, "scale"), NUMBERS), "slot: tensor": (lambda x: x * slots.weight, set_attribute(slots, "weight"), TENSORS),
+    "dataclass with slots": (lambda x: x * frozen.scale + frozen.weight, set_attribute(frozen, "scale"), NUMBERS), "hides a number": (hiding["scale"], set_attribute(hiding["scale"], "scale"), NUMBERS),
+    "hides a tensor": (hiding["weight"], set_attribute(hiding["weight"], "weight"), TENSORS), "hides a method": (hiding["shift"], set_attribute(hiding["shift"], "shift"), (lambda x: x + 1, lambda x: x * 10, lambda x: x - 2)),
+    "name put together": (lambda x: [x := x * getattr(held, f"gain_{i}") for i in range(2)][-1], set_attribute(held, "gain_1"), NUMBERS), "all attributes": (lambda x: (lambda x, gain_0, gain_1: x * gain_0 + gain_1)(x, **vars(held)), set_attribute(held, "gain_1"), NUMBERS),
+    "dict by attributes": (lambda x: x * attributed.scale + attributed.w, set_item(attributed, "scale"), NUMBERS), "UserDict": (lambda x: x * user_dict["scale"], set_item(user_dict, "scale"), NUMBERS),
+    "argparse": (lambda x: x * namespace.w, set_attribute(namespace, "w"), TENSORS), "distribution": (lambda x: normal.log_prob(x), set_attribute(normal, "loc"), TENSORS),
+    "optimiser": (stepped, set_item(optimizer.param_groups[0], "lr"), (0.5, 0.25, 2.0)),
 }
 
 
@@ -249,6 +242,13 @@ def test_a_program_that_counts(name):
     for x, expected in zip(xs, want):
         torch.testing.assert_close(compiled(x), expected)
     counted_by_hand()
+
+
+def test_a_generator_without_a_state():
+    """The system's: what it draws is another number at each call."""
+    generator = random.SystemRandom()
+    compiled = escapement.jit(lambda x: x * generator.random())
+    assert len({compiled(torch.ones(1)).item() for _ in range(6)}) == 6
 
 
 GENERATORS = {"default_rng": lambda: np.random.default_rng(0), "RandomState": lambda: np.random.RandomState(0), "Random": lambda: random.Random(0)}

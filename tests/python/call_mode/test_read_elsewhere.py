@@ -10,6 +10,7 @@ import types
 import pytest
 import torch
 import torch.nn.functional as F
+from jit_cases import set_attribute, set_item
 
 import escapement
 
@@ -92,14 +93,6 @@ inner_helper = types.SimpleNamespace(run=lambda x: x * SCALE)
 
 def set_global(name):
     return lambda value: globals().__setitem__(name, value)
-
-
-def set_attribute(target, name):
-    return lambda value: setattr(target, name, value)
-
-
-def set_item(target, key):
-    return lambda value: target.__setitem__(key, value)
 
 
 FLOATS = (1.0, 2.0, 3.0)

@@ -2,11 +2,11 @@
 
 import contextlib
 import json
-import threading
 
+from ..locks import fork_safe_lock
 from ..recording.arithmetic import NUMBERS, ours, value_of
 
-lock = threading.Lock()
+lock = fork_safe_lock()
 state = {"recordings": 0, "default": None}
 
 
