@@ -225,26 +225,36 @@ class GivenStrides {
 
   void hold() {
     if (type_.rank() == 3 && (is_copied() || !hold_contiguous())) return;
-    Dim least = dims_.constant(0);
-    int64_t least_now = 0;
+    if (!hold_channels_inside()) return;
+    Dim least = strides_[1];
+    int64_t least_now = real_.stride(1);
     for (const int axis : order()) {
-      const Dim stride = strides_[static_cast<size_t>(axis)];
       const int64_t now = real_.stride(axis);
-      hold_relation(Guard::Kind::less_equal, least, stride, least_now <= now);
+      hold_relation(Guard::Kind::less_equal, least, strides_[static_cast<size_t>(axis)], least_now <= now);
       if (now < least_now) return;
-      if (axis == 0) return hold_relation(Guard::Kind::equal, least, strides_[1], least_now == real_.stride(1));
-      least = dims_.mul(stride, size(axis)), least_now = now * real_.size(axis);
+      least = dims_.mul(strides_[static_cast<size_t>(axis)], size(axis)), least_now = now * real_.size(axis);
     }
   }
 
  private:
   Dim size(int axis) const { return type_.sizes[static_cast<size_t>(axis)]; }
 
+  // The axes that lie around the channels in channels last, from the innermost.
   std::vector<int> order() const {
-    std::vector<int> axes{1};
+    std::vector<int> axes;
     for (int axis = type_.rank() - 1; axis > 1; --axis) axes.push_back(axis);
     axes.push_back(0);
     return axes;
+  }
+
+  // In channels last a step along the channels is shorter than all rows. One comparison tells images in the natural order at all sizes, also where
+  // each axis has one element.
+  bool hold_channels_inside() {
+    const Dim rows = dims_.mul(strides_[2], size(2));
+    const bool inside = real_.stride(1) < real_.stride(2) * real_.size(2), repeated = real_.stride(1) == 0;
+    hold_relation(Guard::Kind::less, strides_[1], rows, inside);
+    if (inside) hold_relation(Guard::Kind::equal, strides_[1], dims_.constant(0), repeated);
+    return inside && !repeated;
   }
 
   // Lines of several channels and positions are natural: they are, or a copy is.

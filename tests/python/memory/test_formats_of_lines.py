@@ -115,3 +115,31 @@ def test_kernels_of_one_position_that_lie_otherwise():
     for w in (natural, natural.to(memory_format=torch.channels_last), natural, natural.clone(memory_format=torch.channels_last)):
         x = torch.randn(2, 3, 4, 5)
         same_layout(function(x, w), F.conv2d(x, w))
+
+
+def image(n, c, h, w):
+    return torch.randn(n, c, h, w)
+
+
+NATURAL = {
+    "enlarged": (lambda x: F.interpolate(x, scale_factor=2.0), image), "pooled": (lambda x: F.max_pool2d(x, 2, 1, 1), image),
+    "convolved": (lambda x: F.conv2d(x, torch.ones(6, 3, 3, 3), padding=1), image), "channels last": (lambda x: F.conv2d(x, torch.ones(6, 3, 3, 3), padding=1), IMAGES["channels last"]),
+    "one channel": (lambda x: F.conv2d(x, torch.ones(6, 1, 3, 3), padding=1), lambda n, c, h, w: image(n, 1, h, w)),
+    "a matrix enlarged": (lambda x: F.interpolate(x[None, None], scale_factor=2.0), lambda n, c, h, w: torch.randn(h, w)),
+    "a matrix pooled": (lambda x: F.avg_pool2d(x[None, None], 2, 1, 1), lambda n, c, h, w: torch.randn(h, w)),
+}
+
+
+@pytest.mark.parametrize("name", NATURAL)
+@torch.no_grad()
+def test_natural_images_are_one_recording_at_all_sizes(name):
+    """Also where rows, columns and images are one: what makes an image natural is compared once, not each stride with the next."""
+    escapement.reset()
+    (program, maker), shapes = NATURAL[name], [(2, 5, 4), (3, 4, 7), (1, 5, 6), (2, 1, 5), (2, 5, 1), (1, 1, 1), (3, 1, 1), (1, 5, 1), (1, 1, 4)]
+    function = escapement.jit(program)
+    for n, h, w in shapes:
+        x = maker(n, 3, h, w)
+        ours, eager = function(x), program(x)
+        torch.testing.assert_close(ours, eager)
+        assert ours.stride() == eager.stride(), (n, h, w)
+    assert escapement.stats()["recordings"] == 1 and escapement.stats()["hits"] == len(shapes) - 1, escapement.stats()
