@@ -51,8 +51,7 @@ class Number:
     def __array_ufunc__(self, ufunc, method, *inputs, **given):
         """NumPy: what it does by Python's operators stays an expression, for all else (`np.sqrt(n)`) the number is read."""
         if ufunc.__name__ in BY_OPERATORS:
-            asarray = sys.modules["numpy"].asarray
-            inputs = [asarray(value, dtype=object) if isinstance(value, NUMBERS) else value for value in inputs]
+            inputs = [as_object(value) if isinstance(value, NUMBERS) else value for value in inputs]
         else:
             inputs = [plain(value) for value in inputs]
         return getattr(ufunc, method)(*inputs, **given)
@@ -78,8 +77,22 @@ def decided(name, method):
     return compare
 
 
+def as_object(value):
+    """An array without axes that holds the symbol."""
+    held = sys.modules["numpy"].empty(1, dtype=object)
+    held[0] = value
+    return held.reshape(())
+
+
+def as_array(value, dtype=None, copy=None):
+    """A float in an array is one of C's. (Integers there stay symbols: `np.prod(x.shape)` goes by their operators.)"""
+    return sys.modules["numpy"].array(value_of(value.node), dtype=dtype) if dtype != object else as_object(value)
+
+
 def number_class(torchs):
     members = {name: member for name, member in vars(Number).items() if name not in ("__dict__", "__weakref__")}
+    if torchs is torch.SymFloat:
+        members["__array__"] = as_array
     if torchs is not torch.SymBool:
         members.update((name, decided(name, getattr(torchs, name))) for name in COMPARISONS)
     return complete(type(torchs.__name__, (torchs,), members))

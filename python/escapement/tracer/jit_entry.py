@@ -23,6 +23,7 @@ from ..locks import fork_safe_lock
 from ..recording import symbols
 from ..recording.locator import FrameLocator
 from .json_numbers import json_reads_them
+from .outside import calls_watched
 from .results import Builder, Ended, Results, changed, is_marked, snapshot, store
 from .tree import KEY, Copies, Reader, Unsupported, generators_in, leaf_names, unflatten
 from .watch import host_state, same_state
@@ -141,7 +142,7 @@ class Entry:
         try:
             RECORDING.add(thread)
             self._locator.saw_gradients = False
-            with json_reads_them():
+            with json_reads_them(), calls_watched():
                 outputs = self._run(leaves)
             self._refuse_tape(attempt)
         except Exception:

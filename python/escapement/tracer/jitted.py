@@ -56,7 +56,7 @@ REPLAYED = {"unsupported_argument", "argument_elsewhere", "unsupported_result", 
 # Reasons for which regions go on in replay mode, too: where they give nothing else, they are asked no more.
 LASTING = {"made_unseen", "result_read", "data_dependent_guard", "too_many_exits", "too_many_recordings", "budget_used", "state_changed"}
 FAILURES = {Bypass: "unsupported_result", Marked: "tensor_attributes", NeedsTape: "gradient"}
-REGION = 5        # in a row
+REGION, STATE = 5, 8   # in a row
 
 grad_mode, inference_mode, default_dtype = torch.is_grad_enabled, torch.is_inference_mode_enabled, torch.get_default_dtype
 any_autocast = torch._C._is_any_autocast_enabled
@@ -99,15 +99,21 @@ class Table:
     """All versions for one state of the modules' `training` flags, and of the plain values that the function reads from elsewhere."""
 
     def __init__(self, watch, flags, health, changed):
-        self.watch, self.flags, self.health, self._changed = watch, flags, health, changed
+        self.flags, self.health, self._changed = flags, health, changed
+        self._key_of = watch  # keeps what its key names by identity
         self.rows = ()        # what the core may serve, see entrance.cpp
-        self._state = None if watch.empty else watch.contents() or self
-        self._plain = watch.plain_contents()
+        self.follow(watch)
         self.families = {}    # structure with all numbers dynamic, and ambient state -> Family
         self.settled = None   # the reason for which all further calls go on in replay mode
         self.unstable = False # settled because the program changes its state itself
         self.floats = False   # whatever plain values are read: there are too many
         self._unserved, self._hits, self._lasting = collections.Counter(), 0, 0
+
+    def follow(self, watch):
+        """The function was searched anew, and all that it reads is the same."""
+        self.watch, self._plain = watch, watch.plain_contents()
+        self._state = None if watch.empty else watch.contents() or self
+        self.rows = tuple((*row[:STATE], self._state, watch.elsewhere, *row[STATE + 2:]) for row in self.rows)
 
     def current(self):
         if self.unstable:   # nothing is assumed of what changes at each call
@@ -335,7 +341,11 @@ class Jitted:
             watch = None
         if watch is None or not watch.reaches_the_same():
             watch = Watch(self._fn, self._kinds)
-        table = self._tables.get(watch.key()) or self._table_for(watch)
+        table = self._tables.get(watch.key())
+        if table is None:
+            table = self._table_for(watch)
+        elif table.watch is not watch:
+            table.follow(watch)
         self.__dict__["_table"] = table
         self._enter(table)
         return table

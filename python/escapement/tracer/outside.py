@@ -1,16 +1,43 @@
-"""What a program does outside of itself while it is recorded: files, processes, connections. Python tells its audit hooks of them."""
+"""What a program does outside of itself while it is recorded, or learns from there: files, processes, connections, of which Python tells its audit
+hooks; clocks, random numbers of the system, what it says of files, of which the core tells (`src/torch/python/outside_calls.h`).
+"""
 
+import contextlib
+import datetime
+import functools
+import os
+import random
 import sys
 import threading
+import time
+
+import torch
+
+try:
+    import _uuid
+except ImportError:   # a Python without it asks the clock
+    _uuid = None
+
+from ..core import core
+from ..recording.locator import FRAMEWORK
 
 EVENTS = frozenset("""
     open os.remove os.rename os.mkdir os.rmdir os.link os.symlink os.truncate os.putenv os.unsetenv os.system os.exec os.posix_spawn os.spawn os.startfile
     shutil.copyfile shutil.copytree shutil.move shutil.rmtree shutil.make_archive shutil.unpack_archive tempfile.mkdtemp tempfile.mkstemp
     subprocess.Popen socket.bind socket.connect socket.sendto socket.sendmsg urllib.Request ftplib.connect http.client.connect smtplib.connect
-    sqlite3.connect time.sleep builtins.input
-""".split())
+    sqlite3.connect time.sleep builtins.input os.listdir os.scandir
+""".split())   # of Python's audit hooks
+LISTED = "os.listdir", "os.scandir"
+CLOCKS = """time time_ns monotonic monotonic_ns perf_counter perf_counter_ns process_time process_time_ns thread_time thread_time_ns clock_gettime
+            clock_gettime_ns localtime gmtime ctime strftime""".split()
+SYSTEMS = "urandom getrandom stat lstat access times getloadavg".split()   # functions of `os`
+UUIDS = "generate_time_safe", "UuidCreate"
 CODE = (".py", ".pyc", ".pyi", ".so")   # that Python reads for itself, as it imports or shows a line
 SYSTEM = ("/proc/", "/sys/")            # what the system says of itself
+NOTES = ("logging", "warnings.py", "threading.py", "queue.py", "linecache.py", "inspect.py", "tokenize.py", "traceback.py", "importlib", "zipimport.py")
+HOME = os.path.dirname(os.__file__) + os.sep   # of the standard library, where these ask for themselves
+QUIET = (*(place for place in FRAMEWORK if place != "<frozen"), "<frozen importlib", "<frozen zipimport", *(HOME + name for name in NOTES))
+PASSED_ON = ("<frozen genericpath", "<frozen posixpath", "<frozen os", *(HOME + name for name in ("genericpath.py", "posixpath.py", "os.py", "pathlib.py")))
 
 seen_in = {}   # thread -> how many
 
@@ -21,8 +48,54 @@ def note(event, arguments):
     name = arguments[0] if event == "open" and arguments else None
     if isinstance(name, str) and (name.endswith(CODE) or name.startswith(SYSTEM)):
         return
+    if event in LISTED and is_quiet(sys._getframe(1)):
+        return
+    count()
+
+
+def count():
     thread = threading.get_ident()
     seen_in[thread] = seen_in.get(thread, 0) + 1
+
+
+def read_anew():
+    """Functions of C that answer otherwise at each call."""
+    found = [getattr(module, name, None) for module, names in ((time, CLOCKS), (os, SYSTEMS), (_uuid, UUIDS)) for name in names]
+    days = datetime.datetime.now, datetime.datetime.utcnow, datetime.datetime.today, datetime.date.today
+    return [*filter(None, found), *days, torch.default_generator.initial_seed, torch.get_num_threads, SEED]
+
+
+SEED = super(random.Random, random.Random(0)).seed   # from the system, where no seed is given
+
+
+@functools.cache
+def tell_of_calls():
+    core().outside_calls(read_anew(), called)
+
+
+def called(function, frame):
+    if function.__name__ == SEED.__name__ and frame.f_locals.get("a") is not None:
+        return
+    if not is_quiet(frame):
+        count()
+
+
+def is_quiet(frame):
+    """A library asks for itself."""
+    while frame.f_back and frame.f_code.co_filename.startswith(PASSED_ON):
+        frame = frame.f_back
+    return frame.f_code.co_filename.startswith(QUIET)
+
+
+@contextlib.contextmanager
+def calls_watched():
+    """In this thread."""
+    tell_of_calls()
+    core().watch_calls(True)
+    try:
+        yield
+    finally:
+        core().watch_calls(False)
 
 
 def events_seen():

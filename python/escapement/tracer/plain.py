@@ -4,19 +4,27 @@ lists and dicts of such. A recording has them as constants, so it serves only ca
 Watched is what some code that the function can reach names: `self.scale` if a method says `scale`. A counter that only others read costs nothing.
 """
 
+import builtins
+import collections
+import contextvars
 import dis
 import functools
 import gc
+import os
+import sys
+import threading
 import types
 
 import torch
 
-from ..limits import ITEMS, OBJECT_DEPTH, PLACES
+from ..limits import ARRAY_BYTES, ITEMS, OBJECT_DEPTH, PLACES
 from .search import OWN, cell_content, installed, is_own, item_of, slot_value, space_of
 
 COMPARED = (int, float, complex, str, bytes, bool, type(None))   # by value; anything else by identity
 HELD = (torch.Tensor, torch.nn.Module, torch.Generator)          # watched otherwise
 LISTS = (list, dict)
+SETS = (set, frozenset)
+QUEUES = (collections.deque, *SETS)   # walked from one end to the other; sets of plain values in any order
 NO_NAMES = ("builtins", "torch.nn.modules.module", "torch._tensor")
 JOINING = ("FORMAT_VALUE", "FORMAT_SIMPLE", "BUILD_STRING")   # instructions
 NOT_CALLED = frozenset(("__init__", "__new__", "__repr__", "__setstate__", "__getstate__", "reset_parameters", "extra_repr"))
@@ -24,12 +32,13 @@ NOT_CALLED = frozenset(("__init__", "__new__", "__repr__", "__setstate__", "__ge
 
 class Plain:
     """The places that hold plain values: (dict or list, key), (cell, None), (function, None) for its code and defaults, (list or dict, None) for its contents,
-    (object, name) for a slot."""
+    (object, name) for a slot, (thread local, name), (context variable, None)."""
 
     def __init__(self, search):
         self.places, self._seen, self._kept = [], set(), []
         classes, self._namespaces = classes_of(search), frozenset(search.kinds)
         self._names, methods = names_read(search.functions, classes)
+        asked = self._names
         if any(computes_names(function.__code__) for function in (*search.functions, *methods) if not installed(function.__code__.co_filename)):
             self._names = All()
         for kind in classes:
@@ -47,8 +56,8 @@ class Plain:
             for name in slots:
                 if name in self._names:
                     self._add(owner, name, slot_value(owner, name), OBJECT_DEPTH)
-        for owner in search.objects:
-            self._add_hidden(owner)
+        self._add_of_thread(search)
+        self._add_environment(asked)
 
     # --- places
 
@@ -66,6 +75,26 @@ class Plain:
             if type(space) is dict and id(space) not in self._seen and "__wrapped__" not in space:   # a decorated function is one
                 self._add_space(space, None, depth - 1)
 
+    def _add_of_thread(self, search):
+        """What each thread, or each context, has for itself."""
+        for variable in search.contexts:
+            self._kept.append(variable)
+            self._add(variable, None, variable.get(None), OBJECT_DEPTH)
+        for owner in search.locals:
+            self._kept.append(owner)
+            for name in {*vars(owner), *(name for kind in type(owner).__mro__ for name in vars(kind) if is_own(kind))}:
+                if name in self._names and not name.startswith("__"):
+                    self._add(owner, name, getattr(owner, name, None), OBJECT_DEPTH)
+
+    def _add_environment(self, asked):
+        """Variables of the process whose names stand beside `environ` or `getenv`, also such as are not set."""
+        if {"environ", "environb", "getenv", "getenvb"}.isdisjoint(asked):
+            return
+        space = os.environ._data   # what all ways of reading come to
+        for name in space if isinstance(self._names, All) else map(os.environ.encodekey, asked):
+            if name in space or name.isupper():
+                self._add(space, name, space.get(name), 0)
+
     def _add_items(self, container, depth):
         """Of a list or dict with tensors in it, which are the search's: the rest, each by itself."""
         if depth <= 0 or id(container) in self._seen or len(container) > ITEMS:
@@ -75,14 +104,6 @@ class Plain:
         for key, item in [*dict.items(container)] if isinstance(container, dict) else [*enumerate(list.__iter__(container))]:
             if key is not None:
                 self._add(container, key, item, depth - 1)
-
-    def _add_hidden(self, owner):
-        """Attributes of the class that one of the object would hide."""
-        space = space_of(owner)
-        for kind in type(owner).__mro__ if type(space) is dict else ():
-            for name in vars(kind) if is_own(kind) else ():
-                if name in self._names and name not in space and not name.startswith("__") and not keeps_something(vars(kind)[name]):
-                    self._add(space, name, None, 0)
 
     def _add_function(self, function):
         """What it runs, and what it takes where nothing is given."""
@@ -94,8 +115,10 @@ class Plain:
         self._seen.add(id(space))
         self._kept.append(space)
         for name in [*space] if names is None else names:
-            if name in space and name in self._names and name not in OWN:
+            if name in space and name in self._names and name not in OWN and not is_own_method(space[name]):
                 self._add(space, name, space[name], depth)
+            elif names is not None and name not in space and not hasattr(builtins, name):   # a global that may come yet
+                self._add(space, name, None, 0)
 
     def _add_class(self, kind):
         """Attributes of a class of the program's own, its methods among them."""
@@ -119,7 +142,7 @@ class Plain:
 
     def key(self):
         """Equal for equal values. What is compared by identity must be kept while the key is."""
-        return tuple(frozen(content_of(container, name)) for container, name in self.places)
+        return tuple((name, frozen(content_of(container, name))) for container, name in self.places)
 
 
 def content_of(container, name):
@@ -129,10 +152,14 @@ def content_of(container, name):
 
 
 def raw(container, name):
+    if isinstance(container, threading.local):
+        return getattr(container, name, None)
     if name is not None:
         return dict.get(container, name) if isinstance(container, dict) else item_of(container, name) if isinstance(container, list) else slot_value(container, name)
     if isinstance(container, types.FunctionType):
         return container.__defaults__, container.__kwdefaults__
+    if isinstance(container, contextvars.ContextVar):
+        return container.get(None)
     return cell_content(container) if isinstance(container, types.CellType) else container
 
 
@@ -145,9 +172,15 @@ def inside(value, depth=OBJECT_DEPTH + 1):
 
 
 def copied(value, depth=OBJECT_DEPTH):
-    """Lists and dicts as they are now: they are compared by what they hold."""
-    if depth == 0 or not isinstance(value, (*LISTS, tuple)) or len(value) > ITEMS:
+    """Containers as they are now: they are compared by what they hold. An array is the same object with the same bytes."""
+    if is_memory(value):
+        return value, bytes(value) if type(value) is bytearray else value.tobytes()
+    if is_plain_set(value):
+        return frozenset(value)
+    if depth == 0 or not (isinstance(value, (*LISTS, tuple)) or type(value) in QUEUES) or len(value) > ITEMS:
         return value
+    if type(value) in QUEUES:
+        return value if any(isinstance(item, HELD) for item in value) else [copied(item, depth - 1) for item in [*value]]
     if isinstance(value, dict):
         return {key: copied(item, depth - 1) for key, item in list(dict.items(value))}
     if isinstance(value, list):
@@ -155,10 +188,22 @@ def copied(value, depth=OBJECT_DEPTH):
     return tuple(copied(item, depth - 1) for item in value) if type(value) is tuple else value
 
 
+def is_plain_set(value):
+    """Comparing sets of such runs none of the program's code."""
+    return type(value) in SETS and len(value) <= ITEMS and all(type(item) in COMPARED for item in value)
+
+
+def is_memory(value):
+    if type(value) is bytearray:
+        return len(value) <= ARRAY_BYTES
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and type(value) is numpy.ndarray and value.nbytes <= ARRAY_BYTES and value.flags.c_contiguous and not value.dtype.hasobject
+
+
 def objects_in(value, depth=OBJECT_DEPTH + 1):
     if depth and type(value) in (*LISTS, tuple):
         return [found for item in items_of(value) for found in objects_in(item, depth - 1)]
-    return [] if isinstance(value, COMPARED) else [value]
+    return [] if isinstance(value, COMPARED) or is_plain_set(value) else [value]
 
 
 def frozen(value, depth=OBJECT_DEPTH):
@@ -166,6 +211,8 @@ def frozen(value, depth=OBJECT_DEPTH):
         return float, value.hex()
     if type(value) in COMPARED:
         return type(value), repr(value) if type(value) is complex else value
+    if is_plain_set(value):
+        return frozenset(map(frozen, value))
     if depth and type(value) in (*LISTS, tuple) and len(value) <= ITEMS:
         return type(value), tuple(frozen(item, depth - 1) for item in items_of(value))
     return id(value)
@@ -178,9 +225,10 @@ def items_of(container):
     return tuple(list.__iter__(container)) if isinstance(container, list) else container
 
 
-def keeps_something(member):
-    """A descriptor that is no method may put something of its own into the object, as `cached_property` does."""
-    return hasattr(type(member), "__get__") and not isinstance(member, types.FunctionType)
+def is_own_method(value):
+    """Of a jitted method, which comes into an object when somebody asks for it (`Jitted.__get__`)."""
+    own = space_of(value)
+    return type(own) is dict and "escapement_contract" in own and isinstance(own.get("__wrapped__"), types.MethodType)
 
 
 def own_space(kind):

@@ -10,7 +10,7 @@ import torch
 
 from ..recording.arithmetic import NUMBERS, ours, value_of
 from .objects import become, held_elsewhere
-from .tree import DICTS, INT64, KEY, TENSORS, Unsupported, build, child_steps, constant, mutable, parts
+from .tree import DICTS, INT64, KEY, PARAMETER, TENSORS, Unsupported, build, child_steps, constant, mutable, parts
 
 
 class Results:
@@ -175,8 +175,8 @@ def attributes(value):
 
 
 def is_marked(value):
-    """With more than hints for Dynamo (`mark_static_address` of caches), which nobody else reads."""
-    return any(not name.startswith("_dynamo_") for name in attributes(value))
+    """With more than hints for Dynamo (`mark_static_address` of caches), which nobody else reads, and what makes it a parameter."""
+    return any(not name.startswith("_dynamo_") and name != PARAMETER for name in attributes(value))
 
 
 def real(value):

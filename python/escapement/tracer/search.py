@@ -8,12 +8,14 @@ docs/jit.md says so.
 A variable counts if a tensor or module is found behind it: its replacement then replaces what the function computes with.
 """
 
+import contextvars
 import dis
 import functools
 import itertools
 import random
 import sys
 import sysconfig
+import threading
 import types
 
 import torch
@@ -40,6 +42,7 @@ class Search:
         self.cells = []
         self.functions, self.objects, self.containers = [], [], []   # the program's own; lists and dicts that partial functions and optimisers hold
         self.kinds, self.slotted, self.randoms = [], [], []          # classes; (object, names of its slots); generators of Python's and NumPy's
+        self.contexts, self.locals = [], []                          # context variables; thread locals
         self._found = 0       # tensors and modules met so far
         self._seen = {}       # id -> (depth, whether anything was found, object): kept, so that no address is met twice
         self._parts, self._own_modules = set(), set()
@@ -76,6 +79,13 @@ class Search:
             self._class(value, depth)
         elif is_random(value):
             self.randoms.append(value)
+        elif isinstance(value, contextvars.ContextVar):
+            self.contexts.append(value)
+            self._variable(functools.partial(value.get, None), value.get(None), depth)
+        elif isinstance(value, threading.local):
+            self.locals.append(value)
+            for name in [*vars(value)]:
+                self._variable(functools.partial(getattr, value, name, None), vars(value)[name], depth)
         elif isinstance(value, torch.optim.Optimizer):
             self.containers.extend((value.param_groups, value.state))
             self._all((value.param_groups, value.state), depth)

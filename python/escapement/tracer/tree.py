@@ -23,6 +23,7 @@ from .objects import attributes_of, has_only_attributes, new_object
 
 KEY = torch._C._dispatch_key_parse("DeferredInit")   # of what the core records
 TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+PARAMETER = "_is_param"   # the attribute by which torch takes any tensor for a parameter
 BY_VALUE = frozenset((type(None), str, bytes, bool, complex, type(...), torch.dtype, torch.device, torch.layout, torch.memory_format))
 DICTS = (dict, collections.OrderedDict)
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
@@ -224,7 +225,9 @@ class Reader:
 def unflatten(structure, leaves, made):
     """The object again. `leaves`: a Reader; `made`: gets every container, in flatten's order."""
     how = structure[0]
-    if how in ("tensor", "int", "float"):
+    if how == "tensor":
+        return as_kind(next(leaves), structure[1])
+    if how in ("int", "float"):
         return next(leaves)
     if how == "same":
         return leaves.leaves[structure[1]]
@@ -234,6 +237,13 @@ def unflatten(structure, leaves, made):
     made.append(None)
     made[place] = build(how, structure[1], [unflatten(child, leaves, made) for child in structure[2]])
     return made[place]
+
+
+def as_kind(leaf, kind):
+    """What stands for a parameter while one is recorded is one to whoever asks with isinstance."""
+    if kind is torch.nn.Parameter and not isinstance(leaf, kind):
+        setattr(leaf, PARAMETER, True)
+    return leaf
 
 
 def leaf_names(structure, name):

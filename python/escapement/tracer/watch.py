@@ -20,7 +20,7 @@ from ..limits import CALL_DEPTH, ITEMS, OBJECT_DEPTH
 from ..recording.arithmetic import NUMBERS
 from .outside import events_seen
 from .plain import Plain, methods_named, own_space
-from .search import Search, cell_content, slot_value
+from .search import Search, cell_content, slot_value, space_of
 
 training = operator.attrgetter("training")
 stores = operator.attrgetter("_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks")
@@ -55,14 +55,19 @@ class Watch:
         self.plain = Plain(found)
         self.elsewhere = found.reached() | self.plain.reached()
         self._objects = self.plain.objects()
-        self.empty = not self.modules and not self.variables and not self.plain.places
+        owners = (*self.modules, *found.objects)
+        self._owners = [(owner, space) for owner, space in zip(owners, map(space_of, owners)) if type(space) is dict]
+        self._attributes = self._named()
+        self.empty = not self._owners and not self.variables and not self.plain.places
 
     def flags(self):
         """By what the versions are told apart: each module's `training`."""
         return (*map(training, self.modules),)
 
     def key(self):
-        return self.flags(), self.plain.key()
+        """What is compared by identity must be kept while the key is."""
+        kinds, held = (type(owner) for owner, _ in self._owners), (value for _, value in self.variables)
+        return self.flags(), self.plain.key(), (*map(id, kinds),), (*map(id, held),)
 
     def same(self):
         """Deleting a submodule changes the dict before torch makes a new one."""
@@ -73,14 +78,18 @@ class Watch:
         if self.variables or not all("training" in vars(module) for module in self.modules):
             return None
         flags = [(vars(module), "training", module.training) for module in self.modules]
-        return core().Contents(self._stored, flags + self.plain.values())
+        return core().Contents(self._stored, flags + self.plain.values(), self._owners)
 
     def plain_contents(self):
-        return core().Contents([], self.plain.values())
+        return core().Contents([], self.plain.values(), self._owners)
 
     def reaches_the_same(self):
-        """Whether the plain values can be found where they were: no object among them came, went or was replaced."""
-        return same_state(self._objects, self.plain.objects())
+        """Whether the plain values can be found where they were: no object among them came, went or was replaced, none has more or fewer attributes."""
+        return self._attributes == self._named() and same_state(self._objects, self.plain.objects())
+
+    def _named(self):
+        """Which attributes there are, and of which classes their owners are."""
+        return [(type(owner), *space) for owner, space in self._owners]
 
     def meets(self, containers):
         """Whether the function finds one of these, of which only the ids are given, elsewhere too: then two copies would not be one."""

@@ -14,6 +14,13 @@ struct Slot {
   PyObject *container, *key, *value;
 };
 
+// An object and the dict of its attributes. One that has other attributes, or is of another class, is met anew.
+struct Owner {
+  PyObject *object, *space;
+  PyTypeObject* type;
+  Py_ssize_t size;
+};
+
 struct ContentsObject {
   PyObject_HEAD
   PyObject* owner;                  // the arguments: they own everything below
@@ -21,9 +28,11 @@ struct ContentsObject {
   std::vector<PyObject*>* dicts;
   std::vector<PyObject*>* values;   // of all dicts, one after the other
   std::vector<Slot>* slots;
+  std::vector<Owner>* owners;
 };
 
 PyTypeObject* contents_type = nullptr;
+PyTypeObject *thread_local_type = nullptr, *queue_type = nullptr;
 
 bool read_dicts(ContentsObject* self, PyObject* dicts) {
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(dicts); ++i) {
@@ -44,7 +53,7 @@ bool read_slots(ContentsObject* self, PyObject* slots) {
     Slot slot{};
     if (!PyArg_ParseTuple(PyList_GET_ITEM(slots, i), "OOO", &slot.container, &slot.key, &slot.value)) return false;
     const bool item = PyList_Check(slot.container) && PyLong_Check(slot.key), attribute = PyUnicode_Check(slot.key);
-    const bool known = item || attribute || PyDict_Check(slot.container) || PyCell_Check(slot.container) || PyList_Check(slot.container) ||
+    const bool known = item || attribute || PyContextVar_CheckExact(slot.container) || PyDict_Check(slot.container) || PyCell_Check(slot.container) || PyList_Check(slot.container) ||
                        (PyFunction_Check(slot.container) && PyTuple_Check(slot.value) && PyTuple_GET_SIZE(slot.value) == 3);
     if (!known) return PyErr_Format(PyExc_TypeError, "no slot of %s", Py_TYPE(slot.container)->tp_name), false;
     self->slots->push_back(slot);
@@ -52,21 +61,32 @@ bool read_slots(ContentsObject* self, PyObject* slots) {
   return true;
 }
 
+bool read_owners(ContentsObject* self, PyObject* owners) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(owners); ++i) {
+    Owner owner{};
+    if (!PyArg_ParseTuple(PyTuple_GET_ITEM(owners, i), "OO!", &owner.object, &PyDict_Type, &owner.space)) return false;
+    owner.type = Py_TYPE(owner.object), owner.size = PyDict_GET_SIZE(owner.space);
+    if (PyList_Append(self->kept, reinterpret_cast<PyObject*>(owner.type)) != 0) return false;
+    self->owners->push_back(owner);
+  }
+  return true;
+}
+
 PyObject* make_contents(PyTypeObject* type, PyObject* args) {
-  PyObject *dicts, *slots;
-  if (!PyArg_ParseTuple(args, "O!O!", &PyList_Type, &dicts, &PyList_Type, &slots)) return nullptr;
+  PyObject *dicts, *slots, *owners = nullptr;
+  if (!PyArg_ParseTuple(args, "O!O!|O!", &PyList_Type, &dicts, &PyList_Type, &slots, &PyList_Type, &owners)) return nullptr;
   auto* const self = reinterpret_cast<ContentsObject*>(type->tp_alloc(type, 0));
   if (!self) return nullptr;
   self->dicts = new std::vector<PyObject*>;
   self->values = new std::vector<PyObject*>;
   self->slots = new std::vector<Slot>;
+  self->owners = new std::vector<Owner>;
   self->kept = PyList_New(0);
   // Copies: the caller may change its lists.
-  PyObject *const own_dicts = PySequence_Tuple(dicts), *const own_slots = PySequence_Tuple(slots);
-  self->owner = own_dicts && own_slots ? PyTuple_Pack(2, own_dicts, own_slots) : nullptr;
-  Py_XDECREF(own_dicts);
-  Py_XDECREF(own_slots);
-  if (self->kept && self->owner && read_dicts(self, dicts) && read_slots(self, slots)) return reinterpret_cast<PyObject*>(self);
+  PyObject *const own_dicts = PySequence_Tuple(dicts), *const own_slots = PySequence_Tuple(slots), *const own_owners = owners ? PySequence_Tuple(owners) : PyTuple_New(0);
+  self->owner = own_dicts && own_slots && own_owners ? PyTuple_Pack(3, own_dicts, own_slots, own_owners) : nullptr;
+  for (PyObject* const own : {own_dicts, own_slots, own_owners}) Py_XDECREF(own);
+  if (self->kept && self->owner && read_dicts(self, dicts) && read_slots(self, slots) && read_owners(self, own_owners)) return reinterpret_cast<PyObject*>(self);
   Py_DECREF(self);
   return nullptr;
 }
@@ -116,9 +136,51 @@ bool same_float(PyObject* now, PyObject* expected) {   // 0.0 and -0.0 are two n
   return std::memcmp(&a, &b, sizeof a) == 0;
 }
 
+bool same_set(PyObject* set, PyObject* expected) {
+  if (PySet_GET_SIZE(set) != PySet_GET_SIZE(expected)) return false;
+  PyObject* const items = PySequence_Tuple(expected);
+  bool same = items != nullptr;
+  for (Py_ssize_t i = 0; same && i < PyTuple_GET_SIZE(items); ++i) same = PySet_Contains(set, PyTuple_GET_ITEM(items, i)) == 1;
+  Py_XDECREF(items);
+  if (!same) PyErr_Clear();
+  return same;
+}
+
+// In the order in which they come, by types of C: none of the program's code runs.
+bool same_walk(PyObject* queue, PyObject* expected) {
+  PyObject* const walk = PyObject_GetIter(queue);
+  const Py_ssize_t size = PyList_GET_SIZE(expected);
+  Py_ssize_t i = 0;
+  bool same = walk != nullptr;
+  for (PyObject* item = nullptr; same && (item = PyIter_Next(walk)) != nullptr; ++i) {
+    same = i < size && same_value(item, PyList_GET_ITEM(expected, i));
+    Py_DECREF(item);
+  }
+  Py_XDECREF(walk);
+  if (PyErr_Occurred()) return PyErr_Clear(), false;
+  return same && i == size;
+}
+
+// An array and its bytes, as they were.
+bool is_memory(PyObject* now, PyObject* expected) {
+  return PyTuple_CheckExact(expected) && PyTuple_GET_SIZE(expected) == 2 && PyTuple_GET_ITEM(expected, 0) == now && PyObject_CheckBuffer(now) &&
+         PyBytes_CheckExact(PyTuple_GET_ITEM(expected, 1));
+}
+
+bool same_memory(PyObject* array, PyObject* bytes) {
+  Py_buffer view;
+  if (PyObject_GetBuffer(array, &view, PyBUF_C_CONTIGUOUS) != 0) return PyErr_Clear(), false;
+  const bool same = view.len == PyBytes_GET_SIZE(bytes) && std::memcmp(view.buf, PyBytes_AS_STRING(bytes), static_cast<size_t>(view.len)) == 0;
+  PyBuffer_Release(&view);
+  return same;
+}
+
 bool same_value(PyObject* now, PyObject* expected) {
   if (now == expected) return true;
   if (now == nullptr) return false;
+  if (PyAnySet_CheckExact(now) && PyFrozenSet_CheckExact(expected)) return same_set(now, expected);
+  if ((Py_TYPE(now) == queue_type || PyAnySet_CheckExact(now)) && PyList_CheckExact(expected)) return same_walk(now, expected);
+  if (is_memory(now, expected)) return same_memory(now, PyTuple_GET_ITEM(expected, 1));
   if (PyDict_Check(now) && PyDict_CheckExact(expected)) return same_dict(now, expected);
   if (PyList_Check(now) && PyList_CheckExact(expected))
     return same_items(PyList_GET_SIZE(now), PyList_GET_SIZE(expected), [&](Py_ssize_t i) { return same_value(PyList_GET_ITEM(now, i), PyList_GET_ITEM(expected, i)); });
@@ -136,7 +198,21 @@ bool same_function(PyObject* function, PyObject* expected) {
   return true;
 }
 
-// What is not there is None. Of an object a member of its type (`__slots__`), which none of the program's code computes.
+bool same_held(PyObject* now, PyObject* expected) {
+  if (now == nullptr) PyErr_Clear();
+  const bool same = same_value(now ? now : Py_None, expected);
+  Py_XDECREF(now);
+  return same;
+}
+
+bool same_in_context(PyObject* variable, PyObject* expected) {
+  PyObject* now = nullptr;
+  PyContextVar_Get(variable, nullptr, &now);
+  return same_held(now, expected);
+}
+
+// What is not there is None. Of an object a member of its type (`__slots__`), which none of the program's code computes;
+// of a thread local what this thread has there, which its class may set up now.
 bool same_item(const Slot& slot) {
   PyObject* now = nullptr;   // borrowed: what holds it is not changed meanwhile
   if (PyDict_Check(slot.container)) {
@@ -145,17 +221,15 @@ bool same_item(const Slot& slot) {
     const Py_ssize_t at = PyLong_AsSsize_t(slot.key);
     now = at >= 0 && at < PyList_GET_SIZE(slot.container) ? PyList_GET_ITEM(slot.container, at) : nullptr;
   } else {
-    PyObject* const held = PyObject_GenericGetAttr(slot.container, slot.key);
-    if (held == nullptr) PyErr_Clear();
-    const bool same = same_value(held ? held : Py_None, slot.value);
-    Py_XDECREF(held);
-    return same;
+    const bool of_thread = PyObject_TypeCheck(slot.container, thread_local_type);
+    return same_held(of_thread ? PyObject_GetAttr(slot.container, slot.key) : PyObject_GenericGetAttr(slot.container, slot.key), slot.value);
   }
   return same_value(now ? now : Py_None, slot.value);
 }
 
 bool same_slot(const Slot& slot) {
   if (slot.key != Py_None) return same_item(slot);
+  if (PyContextVar_CheckExact(slot.container)) return same_in_context(slot.container, slot.value);
   if (PyCell_Check(slot.container)) return same_value(PyCell_GET(slot.container) ? PyCell_GET(slot.container) : Py_None, slot.value);
   return PyFunction_Check(slot.container) ? same_function(slot.container, slot.value) : same_value(slot.container, slot.value);
 }
@@ -173,6 +247,7 @@ int clear(PyObject* object) {
   if (self->dicts) self->dicts->clear();   // nothing below may be looked at once its owners are gone
   if (self->values) self->values->clear();
   if (self->slots) self->slots->clear();
+  if (self->owners) self->owners->clear();
   Py_CLEAR(self->owner);
   Py_CLEAR(self->kept);
   return 0;
@@ -186,6 +261,7 @@ void free_contents(PyObject* object) {
   delete self->dicts;
   delete self->values;
   delete self->slots;
+  delete self->owners;
   type->tp_free(object);
   Py_DECREF(type);
 }
@@ -199,7 +275,7 @@ PyType_Slot kSlots[] = {{Py_tp_new, reinterpret_cast<void*>(new_contents)},
                         {Py_tp_traverse, reinterpret_cast<void*>(visit)},
                         {Py_tp_clear, reinterpret_cast<void*>(clear)},
                         {Py_tp_methods, kMethods},
-                        {Py_tp_doc, const_cast<char*>("Contents(dicts, slots): what dicts held when this was made.")},
+                        {Py_tp_doc, const_cast<char*>("Contents(dicts, slots, owners): what dicts held when this was made.")},
                         {0, nullptr}};
 
 PyType_Spec kSpec = {"escapement._C.Contents", sizeof(ContentsObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, kSlots};
@@ -215,10 +291,24 @@ bool holds_still(PyObject* contents) {
   for (PyObject* const dict : *self->dicts) {
     if (!same_values(dict, expected, end)) return false;
   }
-  return expected == end && std::all_of(self->slots->begin(), self->slots->end(), same_slot);
+  const auto is_as_met = [](const Owner& owner) { return Py_TYPE(owner.object) == owner.type && PyDict_GET_SIZE(owner.space) == owner.size; };
+  return expected == end && std::all_of(self->owners->begin(), self->owners->end(), is_as_met) && std::all_of(self->slots->begin(), self->slots->end(), same_slot);
 }
 
+namespace {
+
+PyTypeObject* type_of(const char* module, const char* name) {
+  PyObject* const home = PyImport_ImportModule(module);
+  PyObject* const type = home ? PyObject_GetAttrString(home, name) : nullptr;
+  Py_XDECREF(home);
+  return reinterpret_cast<PyTypeObject*>(type);
+}
+
+}  // namespace
+
 bool add_contents_type(PyObject* module) {
+  thread_local_type = type_of("_thread", "_local"), queue_type = type_of("collections", "deque");
+  if (!thread_local_type || !queue_type) return false;
   contents_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&kSpec));
   return contents_type && PyModule_AddObjectRef(module, "Contents", reinterpret_cast<PyObject*>(contents_type)) == 0;
 }

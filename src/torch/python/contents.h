@@ -2,7 +2,8 @@
 // buffers, submodules and hooks in such dicts, and every way of replacing one of them changes a dict.
 //
 //   Contents(dicts, slots)      slots: (dict, key, value), of which only that key is looked at; (cell, None, value); (list or dict, None, copy);
-//                               (function, None, (code, defaults, keyword defaults))
+//                               (function, None, (code, defaults, keyword defaults)); (context variable, None, value)
+//   Contents(dicts, slots, owners)   owners: (object, dict of its attributes), whose class and number of attributes are looked at
 //   contents.same()             the same values in the same order: those of dicts by identity; those of slots too, but numbers and texts by value, lists, dicts
 //                               and tuples by what they hold (in a slot stands a copy of a list or dict)
 #pragma once
@@ -11,7 +12,7 @@
 
 namespace escapement {
 
-// Of a Contents object. Cannot fail, and runs no Python code.
+// Of a Contents object. Cannot fail, and runs no Python code but what a class of thread locals does for a thread that it has not met.
 bool is_contents(PyObject* object);
 bool holds_still(PyObject* contents);
 

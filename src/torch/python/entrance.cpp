@@ -89,7 +89,12 @@ bool same_state(PyObject* row) {
 // 1: yes, 0: no, -1: an exception.
 int is_current(PyObject* state) {
   if (state == Py_None) return 1;
-  if (is_contents(state)) return holds_still(state) ? 1 : 0;
+  if (is_contents(state)) {
+    Py_INCREF(state);   // what a thread local sets up may forget the rows
+    const bool same = holds_still(state);
+    Py_DECREF(state);
+    return same ? 1 : 0;
+  }
   static PyObject* const name = PyUnicode_InternFromString("current");
   PyObject* const answer = PyObject_CallMethodNoArgs(state, name);
   if (!answer) return -1;

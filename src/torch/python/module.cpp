@@ -6,6 +6,7 @@
 #include "torch/python/contents.h"
 #include "torch/python/entrance.h"
 #include "torch/python/exported_python.h"
+#include "torch/python/outside_calls.h"
 #include "torch/python/overlaps.h"
 #include "torch/python/region_type.h"
 #include "torch/python/replay_type.h"
@@ -53,7 +54,7 @@ NB_MODULE(_C, m) {
   escapement::install_python_hooks();
   escapement::mend_tensor_makers();
   if (!escapement::add_region_type(m.ptr()) || !escapement::add_contents_type(m.ptr()) || !escapement::add_entrance_type(m.ptr()) ||
-      !escapement::add_replay_type(m.ptr()))
+      !escapement::add_replay_type(m.ptr()) || !escapement::add_outside_calls(m.ptr()))
     throw nb::python_error();
   escapement::add_exported_type(m);
   nb::class_<escapement::World>(m, "World", "Torch's own state, as it was when this was made.")

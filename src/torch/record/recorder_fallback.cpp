@@ -15,6 +15,7 @@
 
 #include "kernels/axes.h"
 #include "support/error.h"
+#include "support/limits.h"
 #include "torch/record/asked_kinds.h"
 #include "torch/record/copies.h"
 #include "torch/record/device.h"
@@ -274,6 +275,7 @@ class OneOp {
     if (gradients_are_wanted()) note_gradients();
     if (!tape_.live()) return;
     unharmed(tape_, [&] { append(); });
+    if (tape_.trace().instrs.size() > limits::instructions_of_a_recording) tape_.refuse(Reason::recorder_refused, "the program runs more operators than one recording holds; compile one step of its loop");
     // Whether eager made a view shows, and the trace has copied.
     if (tape_.exits && call_.choice && !plan_.random && !call_.draws) tape_.exits->give_up();
     if (tape_.exits && tape_.live())

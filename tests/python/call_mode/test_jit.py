@@ -3,6 +3,7 @@ and the counters say how: from compiled code, recorded, or by the function itsel
 """
 
 import collections
+import colorsys
 import dataclasses
 import enum
 import inspect
@@ -498,18 +499,18 @@ def test_one_jitted_function_inside_another():
 
 # --- check=
 
-def test_check_finds_a_broken_contract():
-    class Scaled(torch.nn.Module):
-        factor = 2.0
+def test_check_finds_a_broken_contract(monkeypatch):
+    monkeypatch.setattr(colorsys, "factor", 2.0, raising=False)   # of a library's module: not watched
 
+    class Scaled(torch.nn.Module):
         def forward(self, x):
-            return {"y": [x * self.factor]}
+            return {"y": [x * colorsys.factor]}
 
     net = Scaled()
     unchecked, checked = escapement.jit(net), escapement.jit(net, check="always")
     for jitted in (unchecked, checked):
         jitted(matrix(2)), jitted(matrix(3))
-    net.factor = 3.0
+    monkeypatch.setattr(colorsys, "factor", 3.0)
     assert torch.equal(unchecked(matrix(2))["y"][0], matrix(2) * 2)   # the contract: as it was when recorded
     with pytest.raises(ContractError, match=r"result\['y'\]\[0\] differs.*largest difference"):
         checked(matrix(2))

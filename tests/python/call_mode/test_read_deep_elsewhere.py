@@ -325,6 +325,9 @@ weight = torch.zeros(3)
 OUTPUTS = {
     "isnan": lambda loss, x: bool(np.isnan(loss.item())), "exp": lambda loss, x: float(np.exp(loss.item())), "log of a size": lambda loss, x: float(np.log(x.shape[0])), "sqrt of a size": lambda loss, x: float(np.sqrt(x.shape[1])),
     "json": lambda loss, x: json.dumps({"loss": loss.item(), "n": x.shape[0], "sizes": [*x.shape]}), "maximum": lambda loss, x: int(np.maximum(x.shape[0], 3)), "times": lambda loss, x: float(np.float64(2) * x.shape[0]),
+    "array": lambda loss, x: float(np.sqrt(np.array([loss.item(), 2.0])).sum()), "type of an array": lambda loss, x: str(np.array([loss.item()]).dtype), "types": lambda loss, x: [str(np.asarray(loss.item()).dtype), str(np.array([[loss.item()]], dtype=np.float32).dtype)],
+    "mean": lambda loss, x: float(np.mean([loss.item(), loss.item() + 1])), "objects": lambda loss, x: float(np.array([loss.item(), None], dtype=object)[0] + 1),
+    "product of sizes": lambda loss, x: int(np.prod(x.shape)),
 }
 
 

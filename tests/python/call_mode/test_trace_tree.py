@@ -634,15 +634,16 @@ def test_writes_where_nothing_is_recorded_any_more(how):
             same(ours, theirs)
 
 
-def test_a_program_that_does_something_else_says_so(monkeypatch):
+def test_a_program_that_does_something_else_says_so():
+    others = itertools.cycle(["one", "other"])
+
     def program(x):
         x.mul_(2)
-        y = x.cos() if "ESCAPEMENT_TEST_OTHER" in os.environ else x.sin()   # nobody notices that
+        y = x.cos() if next(others) == "other" else x.sin()   # nobody notices that
         return y if x.sum() > 0 else y + 1
 
     jitted = escapement.jit(program)
     jitted(inputs(0))
-    monkeypatch.setenv("ESCAPEMENT_TEST_OTHER", "1")
     with pytest.raises(Exception, match="a second time, .* it came to aten::cos where it had come to aten::sin"):
         jitted(inputs(1))
 

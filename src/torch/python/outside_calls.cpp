@@ -1,0 +1,77 @@
+// See outside_calls.h.
+#include "torch/python/outside_calls.h"
+
+#include <unordered_set>
+
+namespace escapement {
+namespace {
+
+std::unordered_set<const PyMethodDef*> watched;   // under the GIL, as all here
+PyObject* told = nullptr;
+
+struct Watching {
+  int depth = 0;   // recordings inside of each other
+  Py_tracefunc before = nullptr;
+  PyObject* before_object = nullptr;
+};
+thread_local Watching watching;
+
+int tell(PyObject* function, PyFrameObject* frame) {
+  PyObject* const answer = PyObject_CallFunctionObjArgs(told, function, frame, nullptr);
+  Py_XDECREF(answer);
+  return answer ? 0 : -1;
+}
+
+bool is_watched(PyObject* function) { return PyCFunction_Check(function) && watched.contains(reinterpret_cast<PyCFunctionObject*>(function)->m_ml); }
+
+int note(PyObject*, PyFrameObject* frame, int what, PyObject* argument) {
+  if (what == PyTrace_C_CALL && is_watched(argument) && tell(argument, frame) != 0) return -1;
+  const Py_tracefunc before = watching.before;
+  return before ? before(watching.before_object, frame, what, argument) : 0;
+}
+
+void begin() {
+  if (watching.depth++ != 0) return;
+  const PyThreadState* const thread = PyThreadState_Get();
+  watching.before = thread->c_profilefunc;
+  watching.before_object = Py_XNewRef(thread->c_profileobj);
+  PyEval_SetProfile(note, nullptr);
+}
+
+// A profiler that the program itself has begun meanwhile stays.
+void end() {
+  if (watching.depth == 0 || --watching.depth != 0) return;
+  if (PyThreadState_Get()->c_profilefunc == note) PyEval_SetProfile(watching.before, watching.before_object);
+  watching.before = nullptr;
+  Py_CLEAR(watching.before_object);
+}
+
+PyObject* watch_calls(PyObject*, PyObject* on) {
+  const int truth = PyObject_IsTrue(on);
+  if (truth < 0) return nullptr;
+  truth != 0 ? begin() : end();
+  Py_RETURN_NONE;
+}
+
+PyObject* outside_calls(PyObject*, PyObject* args) {
+  PyObject *functions, *callback;
+  if (!PyArg_ParseTuple(args, "O!O", &PyList_Type, &functions, &callback)) return nullptr;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(functions); ++i) {
+    PyObject* const function = PyList_GET_ITEM(functions, i);
+    if (!PyCFunction_Check(function)) return PyErr_Format(PyExc_TypeError, "%R is no function of C", function);
+    watched.insert(reinterpret_cast<PyCFunctionObject*>(function)->m_ml);
+  }
+  Py_XSETREF(told, Py_NewRef(callback));
+  Py_RETURN_NONE;
+}
+
+PyMethodDef kFunctions[] = {
+    {"outside_calls", outside_calls, METH_VARARGS, "outside_calls(functions, told): told(function, frame) is called for calls of these C functions that watch_calls sees."},
+    {"watch_calls", watch_calls, METH_O, "watch_calls(on): looks at the C functions that this thread calls, until watch_calls(False)."},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+bool add_outside_calls(PyObject* module) { return PyModule_AddFunctions(module, kFunctions) == 0; }
+
+}  // namespace escapement

@@ -1,0 +1,14 @@
+// Which of Python's C functions a program calls while it is recorded. Clocks, the system's random numbers and what it says of files are read anew at
+// each call of the program, and no audit hook tells of them; a profile function sees each call.
+//
+//   outside_calls(functions, told)   told(function, frame) is called for each call of one of these by the thread that is watched
+//   watch_calls(on)                  for this thread, until watch_calls(False); a profiler that is there already goes on
+#pragma once
+
+#include <Python.h>
+
+namespace escapement {
+
+bool add_outside_calls(PyObject* module);
+
+}  // namespace escapement
