@@ -170,12 +170,8 @@ SECTIONS = {
         {x}.unfold(0, 1, 1) * 2
         F.pixel_shuffle({f}, 1)
         torch.atleast_2d({x})
-        torch.heaviside({x}, {y})
         {x}.diff()
         torch.aminmax({x})
-        torch.copysign({f}, {g})
-        {f}.frac()
-        {f}.trunc()
         torch.reciprocal({f})
         {x} / {y}
         {x} / {n}
@@ -204,6 +200,10 @@ SECTIONS = {
         torch.ceil({x})
         torch.round({x})
         torch.trunc({x})
+        torch.copysign({f}, {g})
+        {f}.frac()
+        {f}.trunc()
+        torch.heaviside({x}, {y})
         {x}.sign()
         {x} == {y}
         {x} != {y}

@@ -18,7 +18,7 @@ import types
 import torch
 
 from ..limits import ARRAY_BYTES, ITEMS, OBJECT_DEPTH, PLACES
-from .search import OWN, cell_content, installed, is_own, item_of, slot_value, space_of
+from .search import OWN, cell_content, installed, is_own, is_own_method, item_of, slot_value, space_of
 
 COMPARED = (int, float, complex, str, bytes, bool, type(None))   # by value; anything else by identity
 HELD = (torch.Tensor, torch.nn.Module, torch.Generator)          # watched otherwise
@@ -223,12 +223,6 @@ def items_of(container):
     if isinstance(container, dict):
         return tuple(item for pair in list(dict.items(container)) for item in pair)
     return tuple(list.__iter__(container)) if isinstance(container, list) else container
-
-
-def is_own_method(value):
-    """Of a jitted method, which comes into an object when somebody asks for it (`Jitted.__get__`)."""
-    own = space_of(value)
-    return type(own) is dict and "escapement_contract" in own and isinstance(own.get("__wrapped__"), types.MethodType)
 
 
 def own_space(kind):

@@ -42,7 +42,7 @@ class Search:
         self.cells = []
         self.functions, self.objects, self.containers = [], [], []   # the program's own; lists and dicts that partial functions and optimisers hold
         self.kinds, self.slotted, self.randoms = [], [], []          # classes; (object, names of its slots); generators of Python's and NumPy's
-        self.contexts, self.locals = [], []                          # context variables; thread locals
+        self.contexts, self.locals, self.homes = [], [], []          # context variables; thread locals; Python modules of the program's own
         self._found = 0       # tensors and modules met so far
         self._seen = {}       # id -> (depth, whether anything was found, object): kept, so that no address is met twice
         self._parts, self._own_modules = set(), set()
@@ -159,6 +159,7 @@ class Search:
         if (id(module), *names) in self._own_modules:
             return
         self._own_modules.add((id(module), *names))
+        self.homes.append(module)
         space = vars(module)
         named = [name for name in names if name in space]
         self.spaces.append((space, named))
@@ -174,7 +175,8 @@ class Search:
 
     def _attributes(self, value, names, depth):
         for name in names:
-            self._variable(functools.partial(vars(value).get, name), vars(value)[name], depth)
+            if not is_own_method(vars(value)[name]):
+                self._variable(functools.partial(vars(value).get, name), vars(value)[name], depth)
 
     def _function(self, value, depth):
         if isinstance(value, types.MethodType):
@@ -201,6 +203,12 @@ def is_own(kind):
     """A class of the program's."""
     home = sys.modules.get(kind.__module__)
     return kind.__module__ == "__main__" or kind.__module__ != "builtins" and not installed(getattr(home, "__file__", None))
+
+
+def is_own_method(value):
+    """Of a jitted method, which comes into an object when somebody asks for it (`Jitted.__get__`)."""
+    own = space_of(value)
+    return type(own) is dict and "escapement_contract" in own and isinstance(own.get("__wrapped__"), types.MethodType)
 
 
 def is_random(value):

@@ -19,7 +19,7 @@ from ..core import core
 from ..limits import CALL_DEPTH, ITEMS, OBJECT_DEPTH
 from ..recording.arithmetic import NUMBERS
 from .outside import events_seen
-from .plain import Plain, methods_named, own_space
+from .plain import Plain, classes_of, methods_named, own_space
 from .search import Search, cell_content, slot_value, space_of
 
 training = operator.attrgetter("training")
@@ -55,8 +55,7 @@ class Watch:
         self.plain = Plain(found)
         self.elsewhere = found.reached() | self.plain.reached()
         self._objects = self.plain.objects()
-        owners = (*self.modules, *found.objects)
-        self._owners = [(owner, space) for owner, space in zip(owners, map(space_of, owners)) if type(space) is dict]
+        self._owners = [(owner, space) for owner, space in owners_of(found) if type(space) is dict]
         self._attributes = self._named()
         self.empty = not self._owners and not self.variables and not self.plain.places
 
@@ -89,7 +88,7 @@ class Watch:
 
     def _named(self):
         """Which attributes there are, and of which classes their owners are."""
-        return [(type(owner), *space) for owner, space in self._owners]
+        return [(type(owner), id(space) if isinstance(owner, type) else id(space_of(owner)), *space) for owner, space in self._owners]
 
     def meets(self, containers):
         """Whether the function finds one of these, of which only the ids are given, elsewhere too: then two copies would not be one."""
@@ -166,6 +165,12 @@ class Replaced:
         else:   # in the order in which they were put there
             value.clear()
             value.update(items)
+
+
+def owners_of(found):
+    """What has attributes, and where: modules, objects, classes and Python modules of the program's own."""
+    owners = {id(owner): owner for owner in (*found.modules, *found.objects, *found.homes)}.values()
+    return [*zip(owners, map(space_of, owners)), *((kind, own_space(kind)) for kind in classes_of(found))]
 
 
 def with_content(value):

@@ -227,6 +227,13 @@ bool same_item(const Slot& slot) {
   return same_value(now ? now : Py_None, slot.value);
 }
 
+// `o.__dict__ = other` is another dict. (Of a class it is none that could be replaced, nor one at this place.)
+bool is_as_met(const Owner& owner) {
+  if (Py_TYPE(owner.object) != owner.type || PyDict_GET_SIZE(owner.space) != owner.size) return false;
+  PyObject* const* const held = PyType_Check(owner.object) ? nullptr : _PyObject_GetDictPtr(owner.object);
+  return held == nullptr || *held == owner.space;
+}
+
 bool same_slot(const Slot& slot) {
   if (slot.key != Py_None) return same_item(slot);
   if (PyContextVar_CheckExact(slot.container)) return same_in_context(slot.container, slot.value);
@@ -291,7 +298,6 @@ bool holds_still(PyObject* contents) {
   for (PyObject* const dict : *self->dicts) {
     if (!same_values(dict, expected, end)) return false;
   }
-  const auto is_as_met = [](const Owner& owner) { return Py_TYPE(owner.object) == owner.type && PyDict_GET_SIZE(owner.space) == owner.size; };
   return expected == end && std::all_of(self->owners->begin(), self->owners->end(), is_as_met) && std::all_of(self->slots->begin(), self->slots->end(), same_slot);
 }
 

@@ -11,6 +11,10 @@ import escapement
 pytestmark = [pytest.mark.usefixtures("fresh"), pytest.mark.filterwarnings("ignore")]
 
 
+own_settings = types.ModuleType("own_settings")
+own_settings.__file__ = __file__   # no library's
+
+
 class Net(torch.nn.Module):
     scale = 1.0
 
@@ -52,6 +56,7 @@ def hides(o, x):
 READS = [has, get, tries, names]
 
 
+# (where the attribute comes, the program)
 def of_module(read):
     net = Net(read)
     return net, net
@@ -88,14 +93,30 @@ def in_attribute(read):
     return net.config, net
 
 
-# (where the attribute comes, the program)
-OWNERS = [of_module, of_submodule, of_library_module, of_object, of_namespace, of_arguments, in_attribute]
+def of_class(read):
+    kind = type("Own", (Config,), {"__module__": __name__})
+    config = kind()
+    return kind, lambda x: read(config, x + 1)
+
+
+def of_module_class(read):
+    kind = type("Own", (Net,), {"__module__": __name__})
+    return kind, kind(read)
+
+
+def of_python_module(read):
+    return own_settings, lambda x: read(own_settings, x + 1)
+
+
+OWNERS = [of_class, of_module_class, of_python_module, of_module, of_submodule, of_library_module, of_object, of_namespace, of_arguments, in_attribute]
 
 
 @pytest.mark.parametrize("owner", OWNERS)
 @pytest.mark.parametrize("read", READS)
 @torch.no_grad()
 def test_an_attribute_comes_and_goes(owner, read):
+    if read is names and owner in (of_class, of_module_class):
+        pytest.skip("vars() of an object says nothing of its class")
     held, program = owner(read)
     function = escapement.jit(program)
     for turn in range(3):
@@ -180,6 +201,17 @@ def test_a_tensor_comes():
         expected = 1.0 if weight is None else weight.item()
         for size in (2, 1):
             assert function(torch.ones(size)).tolist() == [expected] * size
+
+
+@torch.no_grad()
+def test_another_dict_of_attributes():
+    config, other = Config(), Config()
+    other.gain = 3.0
+    function = escapement.jit(lambda x: x * getattr(config, "gain", 1.0))
+    for space in (vars(config), vars(other), {"gain": 4.0}, {"note": 1}, {"gain": 4.0}):
+        config.__dict__ = space
+        for size in (2, 1):
+            assert function(torch.ones(size)).tolist() == [space.get("gain", 1.0)] * size
 
 
 class Other(Net):
