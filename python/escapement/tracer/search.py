@@ -164,14 +164,13 @@ class Search:
         named = [name for name in names if name in space]
         self.spaces.append((space, named))
         for name in named:
-            self._global(space, name, names, depth)
+            self._read(functools.partial(space.get, name), space.get(name), names, depth)
 
-    def _global(self, space, name, names, depth):
-        value = space.get(name)
+    def _read(self, read, value, names, depth):
         if isinstance(value, types.ModuleType) and not installed(getattr(value, "__file__", None)):
             self._own_module(value, names, depth)
         else:
-            self._variable(functools.partial(space.get, name), value, depth)
+            self._variable(read, value, depth)
 
     def _attributes(self, value, names, depth):
         for name in names:
@@ -184,13 +183,13 @@ class Search:
         if depth < CALL_DEPTH and installed(value.__code__.co_filename):
             return
         self.functions.append(value)
+        names, used = [*names_in(value.__code__)], [*globals_in(value.__code__)]
         self.cells.extend(value.__closure__ or ())
         for cell in value.__closure__ or ():
-            self._variable(functools.partial(cell_content, cell), cell_content(cell), depth)
-        names, used = [*names_in(value.__code__)], [*globals_in(value.__code__)]
+            self._read(functools.partial(cell_content, cell), cell_content(cell), names, depth)
         self.spaces.extend(((value.__globals__, used), (vars(value), None)))
         for name in used:
-            self._global(value.__globals__, name, names, depth)
+            self._read(functools.partial(value.__globals__.get, name), value.__globals__.get(name), names, depth)
         self._all((*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()), depth)
 
 
@@ -263,6 +262,7 @@ def globals_in(code):
 
 
 def names_in(code):
-    """The same, and names of attributes."""
+    """The same, and names of attributes, also in texts (`getattr(settings, "scale")`)."""
     inner = [names_in(item) for item in code.co_consts if isinstance(item, types.CodeType)]
-    return dict.fromkeys(itertools.chain(code.co_names, *inner))
+    texts = [item for item in code.co_consts if isinstance(item, str) and item.isidentifier()]
+    return dict.fromkeys(itertools.chain(code.co_names, texts, *inner))

@@ -168,8 +168,8 @@ class Replaced:
 
 
 def owners_of(found):
-    """What has attributes, and where: modules, objects, classes and Python modules of the program's own."""
-    owners = {id(owner): owner for owner in (*found.modules, *found.objects, *found.homes)}.values()
+    """What has attributes, and where: modules, objects, classes, functions and Python modules of the program's own."""
+    owners = {id(owner): owner for owner in (*found.modules, *found.objects, *found.homes, *found.functions)}.values()
     return [*zip(owners, map(space_of, owners)), *((kind, own_space(kind)) for kind in classes_of(found))]
 
 
