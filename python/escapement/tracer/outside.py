@@ -38,6 +38,7 @@ NOTES = ("logging", "warnings.py", "threading.py", "queue.py", "linecache.py", "
 HOME = os.path.dirname(os.__file__) + os.sep   # of the standard library, where these ask for themselves
 QUIET = (*(place for place in FRAMEWORK if place != "<frozen"), "<frozen importlib", "<frozen zipimport", *(HOME + name for name in NOTES))
 PASSED_ON = ("<frozen genericpath", "<frozen posixpath", "<frozen os", *(HOME + name for name in ("genericpath.py", "posixpath.py", "os.py", "pathlib.py")))
+PROGRESS = ("tqdm.", "rich.")   # what they show is printed, which happens while recording only
 
 seen_in = {}   # thread -> how many
 
@@ -84,7 +85,7 @@ def is_quiet(frame):
     """A library asks for itself."""
     while frame.f_back and frame.f_code.co_filename.startswith(PASSED_ON):
         frame = frame.f_back
-    return frame.f_code.co_filename.startswith(QUIET)
+    return frame.f_code.co_filename.startswith(QUIET) or frame.f_globals.get("__name__", "").startswith(PROGRESS)
 
 
 @contextlib.contextmanager

@@ -204,7 +204,13 @@ def locks(x):
         return x + 1
 
 
-@pytest.mark.parametrize("program", [logs, warns, imports, locks])
+def shows_progress(x):
+    for _ in pytest.importorskip("tqdm").tqdm(range(4), disable=False):
+        x = x + 0.25
+    return x
+
+
+@pytest.mark.parametrize("program", [logs, warns, imports, locks, shows_progress])
 def test_libraries_that_look_at_clocks_for_themselves(program):
     sys.modules.pop("colorsys", None)
     function = escapement.jit(program)
