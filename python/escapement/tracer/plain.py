@@ -121,10 +121,14 @@ class Plain:
                 self._add(space, name, None, 0)
 
     def _add_class(self, kind):
-        """Attributes of a class of the program's own, its methods among them."""
+        """Attributes of a class of the program's own, its methods among them, also those that Python finds by names of its own (`__len__`)."""
         space = own_space(kind)
-        if space is not None:
-            self._add_space(space, [name for name in space if not name.startswith("__") or name == "__call__"], OBJECT_DEPTH if kind in self._namespaces else 0)
+        if space is None:
+            return
+        self._add_space(space, [name for name in space if not name.startswith("__")], OBJECT_DEPTH if kind in self._namespaces else 0)
+        for name, member in list(space.items()):
+            if name.startswith("__") and name not in NOT_CALLED and isinstance(member, types.FunctionType):
+                self._add(space, name, member, 0)
 
     # --- values
 

@@ -1,0 +1,83 @@
+"""Methods of classes that a frame runs, found by name at each call of the program: `Net.act = other` is noticed. Dynamo guards the classes of objects and
+takes for granted what stands in a class.
+
+Each frame has one guard for all of them: the core compares what their classes hold under their names (`Contents`, src/torch/python/contents.h).
+"""
+
+import functools
+import gc
+
+from torch._dynamo import symbolic_convert
+from torch._dynamo.guards import get_verbose_code_parts
+from torch._dynamo.source import GlobalStateSource
+
+from ..core import core
+from ..recording.locator import FRAMEWORK
+
+Inlined = symbolic_convert.InliningInstructionTranslator
+CODE = ["the methods of classes are what they were"]
+
+
+def install(current_session):
+    Inlined.build_inline_tracer = staticmethod(noting(Inlined.build_inline_tracer, current_session))
+
+
+def possible():
+    return hasattr(Inlined, "build_inline_tracer")
+
+
+def noting(build, current_session):
+    @functools.wraps(build)
+    def call(parent, function, args, *rest, **named):
+        if current_session() is not None and not function.get_code().co_filename.startswith(FRAMEWORK):
+            note(parent.output, getattr(function, "fn", None), args)
+        return build(parent, function, args, *rest, **named)
+
+    return call
+
+
+def note(output, function, args):
+    """If it is a method of its first argument."""
+    found = function and args and places_of_method(function, class_of(args[0]))
+    if not found:
+        return
+    if not hasattr(output, "escapement_methods"):
+        methods = set()
+        output.escapement_methods = methods, GlobalStateSource().make_guard(functools.partial(hold, methods=methods))
+    methods, guard = output.escapement_methods
+    methods.update(found)
+    output.guards.add(guard)   # each time: what the tracer takes back takes its guards with it
+
+
+def class_of(variable):
+    try:
+        kind = variable.python_type()
+        return variable.as_python_constant() if issubclass(kind, type) else kind
+    except Exception:   # what the tracer does not know the type of
+        return None
+
+
+def places_of_method(function, kind):
+    """[(class, name)] under which it stands there, whatever its own name is; and where another one of that name would come before it."""
+    parts = getattr(kind, "__mro__", ())
+    for at, part in enumerate(parts):
+        found = [name for name, member in vars(part).items() if function_of(member) is function]
+        if found:
+            return [(place, name) for place in parts[:at + 1] for name in found]
+    return []
+
+
+def function_of(member):
+    if isinstance(member, (staticmethod, classmethod)):
+        return member.__func__
+    return member.fget if isinstance(member, property) else member
+
+
+def hold(builder, guard, methods):
+    """The guard is made when all of the frame has been traced."""
+    contents = core().Contents([], [(space_of_class(kind), name, vars(kind).get(name)) for kind, name in methods])
+    builder.guard_manager.root.add_lambda_guard(lambda _: contents.same(), get_verbose_code_parts(CODE, guard), guard.user_stack)
+
+
+def space_of_class(kind):
+    return next(space for space in gc.get_referents(vars(kind)) if type(space) is dict)
