@@ -15,6 +15,7 @@ from ..core import core
 from ..recording.locator import FRAMEWORK
 
 Inlined = symbolic_convert.InliningInstructionTranslator
+NOT_SEARCHED = frozenset(("builtins", "torch", "torch.nn.parameter"))   # classes of numbers, containers and tensors: functions take them first, too
 CODE = ["the methods of classes are what they were"]
 
 
@@ -52,9 +53,10 @@ def note(output, function, args):
 def class_of(variable):
     try:
         kind = variable.python_type()
-        return variable.as_python_constant() if issubclass(kind, type) else kind
+        kind = variable.as_python_constant() if issubclass(kind, type) else kind
     except Exception:   # what the tracer does not know the type of
         return None
+    return None if kind.__module__ in NOT_SEARCHED else kind
 
 
 def places_of_method(function, kind):
