@@ -18,6 +18,8 @@ CHANGING = frozenset(("environ", "environb"))   # globals of `os` that programs 
 
 def install(current_session):
     asks, lookup, own = builtin.GetAttrBuiltinVariable, dicts.ConstDictVariable, dicts.DunderDictVariable
+    there = builtin.HasAttrBuiltinVariable
+    there.call_function = holding_presence(there.call_function, current_session)
     asks._call_getattr = holding_attributes(asks._call_getattr, current_session)
     lookup.getitem_const_raise_exception_if_absent = holding_keys(lookup.getitem_const_raise_exception_if_absent, current_session)
     Inlined.get_globals_source_and_value = holding_environment(Inlined.get_globals_source_and_value, current_session)
@@ -25,7 +27,7 @@ def install(current_session):
 
 
 def possible():
-    return (hasattr(builtin, "GetAttrBuiltinVariable") and hasattr(builtin.GetAttrBuiltinVariable, "_call_getattr") and hasattr(dicts, "DunderDictVariable")
+    return (hasattr(builtin, "GetAttrBuiltinVariable") and hasattr(builtin.GetAttrBuiltinVariable, "_call_getattr") and hasattr(builtin, "HasAttrBuiltinVariable") and hasattr(dicts, "DunderDictVariable")
             and hasattr(dicts.ConstDictVariable, "getitem_const_raise_exception_if_absent") and hasattr(Inlined, "get_globals_source_and_value") and hasattr(GuardBuilder, "HASATTR"))
 
 
@@ -40,6 +42,17 @@ def holding_attributes(get, current_session):
             raise
         if len(args) > 2 and found is args[2]:
             hold(current_session, *args[:2])
+        return found
+
+    return call
+
+
+def holding_presence(ask, current_session):
+    """`hasattr`, which Dynamo guards for some kinds of owners only."""
+    @functools.wraps(ask)
+    def call(function, tx, args, kwargs):
+        found = ask(function, tx, args, kwargs)
+        hold(current_session, *args)
         return found
 
     return call

@@ -72,7 +72,7 @@ def attributes(owner):
         del owner.late
 
     ways = {"name": caught(lambda: owner.late, AttributeError), "getattr": caught(lambda: getattr(owner, "late"), AttributeError), "default": lambda x: x * getattr(owner, "late", 2.0),
-            "hasattr": lambda x: x * 4 if hasattr(owner, "late") else x}
+            "hasattr": lambda x: x * 4 if hasattr(owner, "late") else x - 1}
     return {way: (program, come, go) for way, program in ways.items()}
 
 
@@ -83,8 +83,8 @@ def keys(owner, key):
     def go():
         del owner[key]
 
-    ways = {"item": caught(lambda: owner[key], KeyError), "lookup": caught(lambda: owner[key], LookupError), "get": lambda x: x * owner.get(key, 2.0), "in": lambda x: x * 4 if key in owner else x,
-            "in keys": lambda x: x * 4 if key in owner.keys() else x, "length": lambda x: x * len(owner)}
+    ways = {"item": caught(lambda: owner[key], KeyError), "lookup": caught(lambda: owner[key], LookupError), "get": lambda x: x * owner.get(key, 2.0), "in": lambda x: x * 4 if key in owner else x - 1,
+            "in keys": lambda x: x * 4 if key in owner.keys() else x - 1, "length": lambda x: x * len(owner)}
     return {way: (program, come, go) for way, program in ways.items()}
 
 
@@ -115,13 +115,13 @@ CASES.update({
     "by __getattr__": (caught(lambda: answers.late, AttributeError), lambda: answers.found.update(late=3.0), lambda: answers.found.clear()),
     "vars": (lambda x: x * vars(config).get("late_there", 2.0), lambda: setattr(config, "late_there", 3.0), lambda: delattr(config, "late_there")),
     "__dict__": (caught(lambda: config.__dict__["late_here"], KeyError), lambda: setattr(config, "late_here", 3.0), lambda: delattr(config, "late_here")),
-    "an item": (caught(lambda: items[0], IndexError), lambda: items.append(3.0), items.clear), "of a set": (lambda x: x * 4 if "late" in names else x, lambda: names.add("late"), names.clear),
+    "an item": (caught(lambda: items[0], IndexError), lambda: items.append(3.0), items.clear), "of a set": (lambda x: x * 4 if "late" in names else x - 1, lambda: names.add("late"), names.clear),
     "of a chain": (caught(lambda: collections.ChainMap(plain, {})["chained"], KeyError), lambda: plain.update(chained=3.0), plain.clear),
     "environment": (caught(lambda: float(os.environ["ESCAPEMENT_TEST_ABSENCES"]), KeyError), put_environment, lambda: os.environ.pop("ESCAPEMENT_TEST_ABSENCES")),
     "environment, default": (lambda x: x * float(os.environ.get("ESCAPEMENT_TEST_ABSENCES", "2")), put_environment, lambda: os.environ.pop("ESCAPEMENT_TEST_ABSENCES")),
     "getenv": (lambda x: x * float(os.getenv("ESCAPEMENT_TEST_ABSENCES", "2")), put_environment, lambda: os.environ.pop("ESCAPEMENT_TEST_ABSENCES")),
-    "in the environment": (lambda x: x * 4 if "ESCAPEMENT_TEST_ABSENCES" in os.environ else x, put_environment, lambda: os.environ.pop("ESCAPEMENT_TEST_ABSENCES")),
-    "of imported modules": (lambda x: x * 4 if "a_module_that_comes" in sys.modules else x, lambda: sys.modules.update(a_module_that_comes=python_module), lambda: sys.modules.pop("a_module_that_comes")),
+    "in the environment": (lambda x: x * 4 if "ESCAPEMENT_TEST_ABSENCES" in os.environ else x - 1, put_environment, lambda: os.environ.pop("ESCAPEMENT_TEST_ABSENCES")),
+    "of imported modules": (lambda x: x * 4 if "a_module_that_comes" in sys.modules else x - 1, lambda: sys.modules.update(a_module_that_comes=python_module), lambda: sys.modules.pop("a_module_that_comes")),
 })
 
 
@@ -137,7 +137,7 @@ def test_what_comes_is_found(name, way):
     there = False
     try:
         for turn in range(4):
-            for size in (2, 1, 3):
+            for size in (2, 1, 0, 7):
                 x = torch.rand(size, 3)
                 assert torch.equal(function(x), program(x)), (turn, size)
             go() if there else come()
@@ -149,3 +149,4 @@ def test_what_comes_is_found(name, way):
     made = stats["dynamo"]["compiles"] if way == "compile" else function.info()["recordings"]
     assert made <= 2, stats
     assert way == "compile" or not function.info()["eager"], function.info()
+    assert stats["dynamo"]["specialised_dims"] == 0 and stats.get("hits", 0) > 0 and stats.get("launches", 0) > 0, stats

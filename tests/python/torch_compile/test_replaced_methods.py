@@ -126,6 +126,9 @@ def test_a_replaced_method_runs(name, way):
     stats = escapement.stats()
     assert (stats["dynamo"]["compiles"] if way == "compile" else function.info()["recordings"]) <= 2, stats
     assert way == "compile" or not function.info()["eager"], function.info()
+    if (name, way) == ("context", "compile"):
+        return   # Dynamo enters no context manager of the program's own: the frame runs eagerly
+    assert stats["dynamo"]["specialised_dims"] == 0 and stats.get("hits", 0) > 0 and stats.get("launches", 0) > 0, stats
 
 
 @pytest.mark.parametrize("way", ["compile", "call"])
