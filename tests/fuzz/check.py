@@ -1,7 +1,6 @@
 """One program, one way: run against eager at every call, and the first difference told."""
 
 import dataclasses
-import re
 
 import torch
 
@@ -9,9 +8,13 @@ from arguments import drawn
 from compare import Judge, Outcome
 from exact import TWO_ANSWERS, OneAnswer
 from known import LIMITS, READ_NUMBERS
+from memory import lacked_memory, little_memory
 from rounded import Rounded, off_by_roundings
 from states import TRANSFORMS, disturbed
 from ways import WAYS, Refused
+
+
+SPARE = 64 << 20   # bytes that all calls may take in eager: the Kronecker product of 129 rows, sorted and compared, takes minutes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +48,10 @@ def compared(program, way):
     except Refused:
         return None
     judge, function = Judge(program, made.reference is not None), made.reference or program.function()
-    expected = [Outcome(function, drawn(program.arguments, call), call.get("mode", "no_grad")) for call in program.calls]
+    with little_memory(SPARE):
+        expected = [Outcome(function, drawn(program.arguments, call), call.get("mode", "no_grad")) for call in program.calls]
+    if any(lacked_memory(eager.error) for eager in expected):
+        return None
     found = differing(made, program, judge, expected)
     if found is None and (trouble := made.trouble()):
         found = Difference(way, *trouble)
@@ -55,7 +61,7 @@ def compared(program, way):
 def differing(made, program, judge, expected):
     for number, (call, eager) in enumerate(zip(program.calls, expected)):
         ours = Outcome(disturbed(made, program, call), drawn(program.arguments, call), call.get("mode", "no_grad"))
-        if is_too_large(ours) or is_too_large(eager):
+        if lacked_memory(ours.error):
             return None
         found = looked_at(judge, ours, eager, lambda: finer(made, program, call))
         if found and found[0] in ("values", "plain value") and (rounded := rounded_paths(made, program, call, eager)):
@@ -84,14 +90,6 @@ def run_eagerly(program, way):
     for call in program.calls:
         eager = Outcome(made.reference or program.function(), drawn(program.arguments, call), call.get("mode", "no_grad"))
         looked_at(Judge(program, made.reference is not None), eager, eager)
-
-
-NO_MEMORY = re.compile(r"tried to allocate (\d{9,}) bytes")
-
-
-def is_too_large(outcome):
-    """A program whose memory no child has: nothing to compare."""
-    return outcome.error is not None and NO_MEMORY.search(str(outcome.error)) is not None
 
 
 EAGER_AGAIN = 3
@@ -166,4 +164,4 @@ def looked_at(judge, ours, eager, fine=lambda: None):
     try:
         return judge.difference(ours, eager, fine)
     except Exception as error:
-        return None if NO_MEMORY.search(str(error)) else ("a result cannot be looked at", f"{type(error).__name__}: {error}")
+        return None if lacked_memory(error) else ("a result cannot be looked at", f"{type(error).__name__}: {error}")

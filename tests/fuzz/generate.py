@@ -6,12 +6,12 @@ import contextlib
 import dataclasses
 import random
 import re
-import resource
 import warnings
 
 import torch
 
 from arguments import LAYOUTS, TENSOR, VALUES, drawn, symbols
+from memory import little_memory
 from program import RESERVED, Program, Step
 from vocabulary import CONDITION_LINES, DTYPES, PLACE, TEMPLATES, WEIGHTS
 
@@ -21,7 +21,7 @@ DTYPE_WEIGHTS = {"float32": 10, "float64": 2, "bfloat16": 2, "float16": 2, "int6
 SHAPES = [["n", "m"]] * 8 + [["n"]] * 4 + [["m"], ["n", 1], [1, "m"], ["n", "m", 3], ["n", 2, "m"], ["n", "n"], [], [4, 4], ["h", "n", "m"],
           ["n", 3, "m", "h"]]
 LARGEST = 20000      # elements of a value; bigger ones are not used
-SPARE = 256 << 20    # bytes that a step may take while it runs
+SPARE = 256 << 20    # bytes: a step that wants more than its values (the covariance of 16,641 rows) raises, and is taken back
 CALLS = 6
 ALIASES = ["= a", "= a[1:]", "= a.t()", "= a[..., :1]", "= a.view(-1)", "= a.detach()", "= a[None]", "= a.flatten()[1:]"]
 ON_GRID = {"grid", "index", "zero"}   # kinds of values whose sums are exact
@@ -41,26 +41,12 @@ class Scope:
         if "return" in text:
             return None
         try:
-            with warnings.catch_warnings(), little_memory():
+            with warnings.catch_warnings(), little_memory(SPARE):
                 warnings.simplefilter("ignore")
                 exec(text, self.names)
         except Exception as error:
             return error
         return None
-
-
-@contextlib.contextmanager
-def little_memory():
-    """A step that wants much more than its values (the covariance of 16,641 rows) raises, and is taken back."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    with open("/proc/self/statm") as file:
-        mapped = int(file.read().split()[0]) * resource.getpagesize()
-    limit = mapped + SPARE
-    resource.setrlimit(resource.RLIMIT_AS, (limit if soft == resource.RLIM_INFINITY else min(soft, limit), hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def pick(numbers, weights):
