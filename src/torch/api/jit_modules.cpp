@@ -97,9 +97,9 @@ class Registry {
       known_.emplace(typeid(M), known_class<M>());
     });
   }
-  void declare(const std::type_info& type, size_t size) {
+  void declare(const std::type_info& type, const Known& known) {
     const std::lock_guard lock(mutex_);
-    known_.try_emplace(type, Known{size, nullptr});
+    known_.try_emplace(type, known);
   }
   Known find(const std::type_info& type) const {
     const std::lock_guard lock(mutex_);
@@ -119,7 +119,11 @@ Registry& registry() {
 
 }  // namespace
 
-void declare_module_size(const std::type_info& type, size_t size) { registry().declare(type, size); }
+void declare_module_size(const std::type_info& type, size_t size) { registry().declare(type, {size, nullptr}); }
+
+void declare_module_class(const std::type_info& type, size_t size, void (*list)(const nn::Module&, Pointers&)) {
+  registry().declare(type, {size, list});
+}
 
 bool ModuleWatch::look_at(Object& object, std::string& unknown) {
   const nn::Module& module = *object.module;
@@ -182,8 +186,9 @@ bool ModuleWatch::names(const at::Tensor& tensor) const {
 std::optional<Reason> ModuleWatch::refuses(std::span<const at::Tensor> captured) const {
   if (!same()) return Reason::state_changed;
   if (!is_module_) return {};   // its captured tensors are looked at as a lambda's
+  constexpr long kHolders = 2;   // the recording and its recorder, which is still there (Tape::judge_captures)
   for (const at::Tensor& tensor : captured) {
-    const bool held_elsewhere = tensor.use_count() > 1;   // else it is a literal of the program
+    const bool held_elsewhere = tensor.use_count() > kHolders;   // else it is a literal of the program
     if (held_elsewhere && !names(tensor)) return Reason::unwatched_module;
   }
   return {};

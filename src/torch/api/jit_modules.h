@@ -28,6 +28,8 @@ class Module;
 namespace escapement {
 
 void declare_module_size(const std::type_info& type, size_t size);
+// `list`: tensors, modules and whatever else an object of the class keeps in memory of its own.
+void declare_module_class(const std::type_info& type, size_t size, void (*list)(const torch::nn::Module& module, std::vector<const void*>& into));
 
 // One state of a module and all modules below it.
 class ModuleWatch {

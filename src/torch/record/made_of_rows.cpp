@@ -32,15 +32,18 @@ bool compare_sizes(Tape&, Stack& stack) {
 }
 
 // A truth value for the host, made of operators that have rows: of tensors of one type, whether sizes and all elements agree. Of numbers
-// without a row ATen says yes of a tensor and itself, NaN or not.
+// without a row ATen says yes of a tensor and itself, NaN or not. What the program holds itself, and no operator has seen yet, is held by
+// the comparison of its elements; where there is none, because the sizes differ, nothing would hold it.
 bool compare(Tape& tape, Stack& stack) {
   const at::Tensor b = stack.back().toTensor(), a = stack[stack.size() - 2].toTensor();
+  if (a.dim() != b.dim() || a.scalar_type() != b.scalar_type()) return false;
   const Wrapper *left = Wrapper::of(a), *right = Wrapper::of(b);
-  if (!left || !right || a.dim() != b.dim() || a.scalar_type() != b.scalar_type()) return false;
-  const bool same = !at::isFloatingType(a.scalar_type()) && left->value() == right->value();
-  if (a.is_complex() && !same && left->inner().is_alias_of(right->inner())) return false;
-  ++tape.recording.ops;
+  const bool both = left && right;
+  const bool same = both && !at::isFloatingType(a.scalar_type()) && left->value() == right->value();
+  if (a.is_complex() && !same && (!both || left->inner().is_alias_of(right->inner()))) return false;
   bool equal = same || same_sizes(a, b);
+  if (!both && !equal) return false;
+  ++tape.recording.ops;
   if (!same && equal) equal = at::all(at::eq(a, b)).item().toBool();
   stack.pop_back();
   stack.back() = equal;

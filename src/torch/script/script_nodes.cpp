@@ -1,0 +1,106 @@
+// The values of ScriptRun (script_run.h): what operators take of symbols, containers, numbers that are tensors, arithmetic.
+#include <ATen/core/Dict.h>
+#include <ATen/core/List.h>
+#include <ATen/ops/scalar_tensor.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "torch/exported/symbolic.h"
+#include "torch/script/script_run.h"
+
+namespace escapement {
+
+namespace {
+
+using torch::jit::Node;
+using Values = ScriptRun::Values;
+
+// Names of TorchScript's operators on numbers, and those of exported programs that compute the same.
+constexpr std::pair<std::string_view, const char*> kArithmetic[] = {
+    {"aten::add", "_operator.add"},        {"aten::sub", "_operator.sub"},          {"aten::mul", "_operator.mul"},
+    {"aten::floordiv", "_operator.floordiv"}, {"aten::floor_divide", "_operator.floordiv"}, {"aten::remainder", "_operator.mod"},
+    {"aten::div", "_operator.truediv"},    {"aten::pow", "_operator.pow"},          {"aten::neg", "_operator.neg"},
+    {"aten::eq", "_operator.eq"},          {"aten::ne", "_operator.ne"},            {"aten::lt", "_operator.lt"},
+    {"aten::le", "_operator.le"},          {"aten::gt", "_operator.gt"},            {"aten::ge", "_operator.ge"},
+    {"aten::__and__", "_operator.and_"},   {"aten::__or__", "_operator.or_"},       {"aten::__not__", "torch.sym_not"},
+    {"prim::min", "torch.sym_min"},        {"prim::max", "torch.sym_max"},          {"aten::sqrt", "torch.sym_sqrt"},
+    {"aten::Float", "torch.sym_float"},    {"aten::Int", "torch.sym_int"},          {"aten::FloatImplicit", "torch.sym_float"},
+    {"aten::IntImplicit", "torch.sym_int"}, {"aten::ScalarImplicit", "_operator.pos"}};
+
+bool is_number(const c10::IValue& value) { return is_symbol(value) || value.isInt() || value.isDouble() || value.isBool(); }
+
+bool has_symbols(const c10::IValue& value) { return value.isList() && std::ranges::any_of(value.toListRef(), is_symbol); }
+
+const c10::Type& without_optional(const c10::Type& type) {
+  return type.kind() == c10::TypeKind::OptionalType ? without_optional(*type.expectRef<c10::OptionalType>().getElementType()) : type;
+}
+
+bool takes_symbols(const c10::Type& type) {
+  return type.kind() == c10::TypeKind::ListType && type.expectRef<c10::ListType>().getElementType()->kind() == c10::TypeKind::SymIntType;
+}
+
+c10::IValue list_of(const Node& node, Values items) {
+  const c10::TypePtr element = node.output()->type()->expectRef<c10::ListType>().getElementType();
+  c10::impl::GenericList list(element);
+  for (c10::IValue& item : items) list.push_back(element->kind() == c10::TypeKind::TensorType ? as_tensor(item) : std::move(item));
+  return list;
+}
+
+c10::IValue table_of(const Node& node, const Values& items) {
+  const auto& type = node.output()->type()->expectRef<c10::DictType>();
+  c10::impl::GenericDict table(type.getKeyType(), type.getValueType());
+  for (size_t i = 0; i + 1 < items.size(); i += 2) table.insert_or_assign(items[i], items[i + 1]);
+  return table;
+}
+
+c10::IValue tuple_of(const Node& node, Values items) {
+  const auto& type = node.output()->type()->expectRef<c10::TupleType>();
+  return type.name() ? c10::ivalue::Tuple::createNamed(std::move(items), node.output()->type()->expect<c10::TupleType>())
+                     : c10::ivalue::Tuple::create(std::move(items));
+}
+
+}  // namespace
+
+bool is_symbol(const c10::IValue& value) { return value.isSymInt() || value.isSymFloat() || value.isSymBool(); }
+
+c10::IValue as_tensor(const c10::IValue& value) {
+  if (value.isSymBool()) return at::scalar_tensor(holds(value), at::kBool);
+  if (value.isInt() || value.isSymInt()) return at::scalar_tensor(value.toScalar(), at::kLong);
+  return value.isSymFloat() ? c10::IValue(at::scalar_tensor(value.toScalar(), at::kDouble)) : value;
+}
+
+c10::IValue fitting(const c10::IValue& value, const c10::Argument& formal) {
+  const c10::Type& type = without_optional(*formal.real_type());
+  if (value.isSymBool()) return holds(value);
+  if (is_number(value) && type.kind() == c10::TypeKind::TensorType) return as_tensor(value);
+  if (value.isSymInt() && type.kind() == c10::TypeKind::IntType) return value.toInt();
+  if (value.isSymFloat() && type.kind() == c10::TypeKind::FloatType) return value.toDouble();
+  if (!has_symbols(value)) return value;
+  if (!takes_symbols(type)) return value.toIntVector();
+  std::vector<c10::SymInt> symbols;
+  for (const c10::IValue& item : value.toListRef()) symbols.push_back(item.toSymInt());
+  return symbols;
+}
+
+c10::IValue collected(const Node& node, Values items) {
+  if (node.kind() == c10::prim::ListConstruct) return list_of(node, std::move(items));
+  return node.kind() == c10::prim::DictConstruct ? table_of(node, items) : tuple_of(node, std::move(items));
+}
+
+Values taken_apart(const Node& node, const c10::IValue& value) {
+  const bool list = node.kind() == c10::prim::ListUnpack;
+  const c10::ArrayRef<c10::IValue> items = list ? value.toListRef() : value.toTupleRef().elements().asArrayRef();
+  TORCH_CHECK(items.size() == node.outputs().size(), "Expected ", node.outputs().size(), " elements in a list but found ", items.size());
+  return items.vec();
+}
+
+const char* arithmetic_of(const Node& node, std::span<const c10::IValue> operands) {
+  if (!std::ranges::all_of(operands, is_number) || std::ranges::none_of(operands, is_symbol)) return nullptr;
+  const std::string_view name = node.kind().toQualString();
+  const auto found = std::ranges::find(kArithmetic, name, &std::pair<std::string_view, const char*>::first);
+  return found == std::end(kArithmetic) ? nullptr : found->second;
+}
+
+}  // namespace escapement

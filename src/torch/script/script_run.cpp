@@ -1,0 +1,216 @@
+// See script_run.h.
+#include "torch/script/script_run.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <torch/csrc/jit/ir/constants.h>
+#include <torch/csrc/jit/runtime/operator.h>
+
+#include <algorithm>
+
+#include "torch/exported/symbolic.h"
+#include "torch/record/wrapper.h"
+
+namespace escapement {
+
+namespace {
+
+using torch::jit::Block;
+using torch::jit::Node;
+using torch::jit::Value;
+using Values = ScriptRun::Values;
+namespace prim = c10::prim;
+
+constexpr int64_t kNoLimit = INT64_MAX;
+
+bool has_own_rule(const Node& node) {
+  static const c10::Symbol kKinds[] = {prim::Constant, prim::GetAttr, prim::ListConstruct, prim::TupleConstruct, prim::DictConstruct, prim::ListUnpack,
+                                       prim::TupleUnpack, prim::TupleIndex, prim::If, prim::Loop, prim::NumToTensor, prim::unchecked_cast,
+                                       prim::Uninitialized};
+  return std::ranges::find(kKinds, node.kind()) != std::end(kKinds);
+}
+
+// Operators that the interpreter has instructions for, or that change what a recording would have to notice, are not run here.
+bool is_operator(const Node& node) {
+  const torch::jit::Operator* const op = node.maybeOperator();
+  if (op == nullptr || !node.blocks().empty() || node.kind() == prim::SetAttr) return false;
+  return op->isC10Op() || op->hasOperation();
+}
+
+const c10::OperatorHandle& handle_of(const torch::jit::Operator& op) {
+  static thread_local std::unordered_map<const torch::jit::Operator*, c10::OperatorHandle> known;
+  const auto found = known.find(&op);
+  if (found != known.end()) return found->second;
+  return known.emplace(&op, c10::Dispatcher::singleton().findSchemaOrThrow(op.schema().name().c_str(), op.schema().overload_name().c_str())).first->second;
+}
+
+// The number in a tensor that stands in the graph as a constant.
+c10::IValue constant_number(const c10::IValue& value) {
+  if (!value.isTensor() || value.toTensor().dim() != 0 || value.toTensor().scalar_type() != at::kLong || Wrapper::of(value.toTensor())) return value;
+  return *value.toTensor().const_data_ptr<int64_t>();
+}
+
+std::string place_of(const Node& node) {
+  const auto place = node.sourceRange().file_line_col();
+  return place ? " at " + std::get<0>(*place) + ":" + std::to_string(std::get<1>(*place)) : std::string();
+}
+
+// `Int` of a tensor that the graph holds: nobody else can write it.
+bool reads_constant(const Node& node, const Values& operands) {
+  static const c10::Symbol kReads[] = {c10::aten::Int, c10::aten::IntImplicit, c10::aten::ScalarImplicit};
+  return std::ranges::find(kReads, node.kind()) != std::end(kReads) && node.input()->node()->kind() == prim::Constant && constant_number(operands[0]).isInt();
+}
+
+// torch.tensor(number, dtype, device, requires_grad)
+at::Tensor tensor_of_number(const Values& operands) {
+  const bool real = operands[0].isSymFloat();
+  const at::ScalarType dtype = operands[1].isNone() ? real ? at::typeMetaToScalarType(at::get_default_dtype()) : at::kLong : operands[1].toScalarType();
+  const auto device = operands[2].toOptional<c10::Device>();
+  return at::scalar_tensor(operands[0].toScalar(), at::TensorOptions().dtype(dtype).device(device)).set_requires_grad(operands[3].toBool());
+}
+
+c10::IValue symbol_or_tensor(const c10::IValue& value) { return is_symbol(value) ? value : as_tensor(value); }
+
+}  // namespace
+
+std::string node_without_rule(const Block& block) {
+  for (const Node* const node : block.nodes()) {
+    if (!has_own_rule(*node) && !is_operator(*node)) return std::string(node->kind().toQualString()) + place_of(*node);
+    for (const Block* const inner : node->blocks())
+      if (std::string found = node_without_rule(*inner); !found.empty()) return found;
+  }
+  return {};
+}
+
+Values ScriptRun::of(const torch::jit::Graph& graph, Values arguments) {
+  ScriptRun one;
+  for (size_t i = 0; i < arguments.size(); ++i) one.values_[graph.inputs()[i]] = std::move(arguments[i]);
+  one.run(*graph.block());
+  Values results = one.outputs(*graph.block());
+  for (size_t i = 0; i < results.size(); ++i)
+    if (graph.outputs()[i]->type()->kind() == c10::TypeKind::TensorType) results[i] = as_tensor(results[i]);
+  return results;
+}
+
+Values ScriptRun::inputs(const Node& node) const {
+  Values all;
+  for (const Value* const input : node.inputs()) all.push_back(at(input));
+  return all;
+}
+
+Values ScriptRun::outputs(const Block& block) const {
+  Values all;
+  for (const Value* const output : block.outputs()) all.push_back(at(output));
+  return all;
+}
+
+void ScriptRun::bind(const Node& node, Values results) {
+  for (size_t i = 0; i < node.outputs().size(); ++i) values_[node.outputs()[i]] = std::move(results[i]);
+}
+
+void ScriptRun::run(const Block& block) {
+  for (const Node* const node : block.nodes()) run(*node);
+}
+
+void ScriptRun::run(const Node& node) {
+  switch (node.kind()) {
+    case prim::Constant: return constant(node);
+    case prim::GetAttr: return bind(node, {at(node.input()).toObjectRef().getAttr(node.s(c10::attr::name))});
+    case prim::ListConstruct: case prim::TupleConstruct: case prim::DictConstruct: return bind(node, {collected(node, inputs(node))});
+    case prim::ListUnpack: case prim::TupleUnpack: return bind(node, taken_apart(node, at(node.input())));
+    case prim::NumToTensor: return bind(node, {symbol_or_tensor(at(node.input()))});
+    case prim::unchecked_cast: return bind(node, {at(node.input())});
+    case prim::Uninitialized: return bind(node, {c10::IValue::uninitialized()});
+    case prim::If: return branch(node);
+    case prim::Loop: return loop(node);
+    default: break;
+  }
+  if (!symbolic(node)) call(node);
+}
+
+// A function that was inlined is a constant still, without a value.
+void ScriptRun::constant(const Node& node) {
+  if (auto value = torch::jit::toIValue(node.output())) bind(node, {std::move(*value)});
+}
+
+void ScriptRun::branch(const Node& node) {
+  const Block& taken = *node.blocks()[holds(at(node.input())) ? 0 : 1];
+  run(taken);
+  bind(node, outputs(taken));
+}
+
+// As often as the number says, so long as the condition holds; both are read.
+void ScriptRun::loop(const Node& node) {
+  const Block& body = *node.blocks()[0];
+  const int64_t most = std::min(at(node.inputs()[0]).toInt(), kNoLimit);
+  bool goes_on = holds(at(node.inputs()[1]));
+  Values carried = inputs(node);
+  carried.erase(carried.begin(), carried.begin() + 2);
+  for (int64_t round = 0; goes_on && round < most; ++round) {
+    values_[body.inputs()[0]] = round;
+    for (size_t i = 0; i < carried.size(); ++i) values_[body.inputs()[i + 1]] = std::move(carried[i]);
+    run(body);
+    carried = outputs(body);
+    goes_on = holds(carried[0]);
+    carried.erase(carried.begin());
+  }
+  bind(node, std::move(carried));
+}
+
+// What is said of sizes, or computed from them, without an operator.
+bool ScriptRun::symbolic(const Node& node) {
+  const Values operands = inputs(node);
+  if (const char* const name = arithmetic_of(node, operands)) return bind(node, {run_symbolic_op(*find_symbolic_op(name), operands)}), true;
+  if (number_of_tensors(node)) return true;
+  if (node.kind() == prim::TupleIndex && operands[1].isInt()) {
+    const auto& items = operands[0].toTupleRef().elements();
+    const int64_t at = operands[1].toInt(), size = static_cast<int64_t>(items.size());
+    TORCH_CHECK(at >= -size && at < size, "Tuple index out of range");
+    return bind(node, {items[static_cast<size_t>(at < 0 ? at + size : at)]}), true;
+  }
+  if (reads_constant(node, operands)) return bind(node, {constant_number(operands[0])}), true;
+  if (node.kind() == c10::aten::tensor && is_symbol(operands[0]) && !operands[0].isSymBool()) return bind(node, {tensor_of_number(operands)}), true;
+  if (node.kind() == c10::aten::Bool && is_symbol(operands[0])) return bind(node, {holds(operands[0])}), true;
+  if (operands.empty() || !operands[0].isTensor() || !Wrapper::of(operands[0].toTensor())) return false;
+  const at::Tensor& tensor = operands[0].toTensor();
+  if (node.kind() == c10::aten::size && operands.size() == 2) return bind(node, {tensor.sym_size(operands[1].toInt())}), true;
+  if (node.kind() == c10::aten::numel) return bind(node, {tensor.sym_numel()}), true;
+  if (node.kind() == c10::aten::len && tensor.dim() > 0) return bind(node, {tensor.sym_size(0)}), true;
+  if (node.kind() != c10::aten::size) return false;
+  c10::impl::GenericList sizes(c10::IntType::get());
+  for (const c10::SymInt& size : tensor.sym_sizes()) sizes.push_back(size);
+  return bind(node, {sizes}), true;
+}
+
+// A traced program computes with tensors that hold sizes: `size`, NumToTensor, floor_divide by a constant, Int. Here they are symbols, until somebody
+// wants a tensor.
+bool ScriptRun::number_of_tensors(const Node& node) {
+  Values operands = inputs(node);
+  if (operands.size() < 2 || operands.size() > 3 || (!is_symbol(operands[0]) && !is_symbol(operands[1]))) return false;
+  if (operands.size() == 3 && (!operands[2].isInt() || operands[2].toInt() != 1)) return false;
+  const Values both{constant_number(operands[0]), constant_number(operands[1])};
+  static constexpr std::string_view kExact[] = {"aten::add", "aten::sub", "aten::mul", "aten::floor_divide", "aten::remainder"};
+  if (std::ranges::find(kExact, std::string_view(node.kind().toQualString())) == std::end(kExact)) return false;
+  const char* const name = arithmetic_of(node, both);
+  return name != nullptr && (bind(node, {symbol_or_tensor(run_symbolic_op(*find_symbolic_op(name), both))}), true);
+}
+
+void ScriptRun::call(const Node& node) {
+  const torch::jit::Operator& op = node.getOperator();
+  Values stack = inputs(node);
+  if (op.isC10Op()) {
+    const c10::OperatorHandle& handle = handle_of(op);
+    const auto& formals = handle.schema().arguments();
+    for (size_t i = 0; i < stack.size() && i < formals.size(); ++i) stack[i] = fitting(stack[i], formals[i]);
+    handle.callBoxed(stack);
+  } else {
+    const auto& formals = op.schema().arguments();
+    for (size_t i = 0; i < stack.size() && i < formals.size(); ++i)
+      if (formals[i].type()->kind() == c10::TypeKind::TensorType) stack[i] = as_tensor(stack[i]);
+    if (op.schema().is_vararg()) stack.emplace_back(static_cast<int64_t>(node.inputs().size()));
+    op.getOperation(&node)(stack);
+  }
+  bind(node, std::move(stack));
+}
+
+}  // namespace escapement

@@ -1,0 +1,59 @@
+// ScriptRun: a method's graph, run node by node on what a recording hands in: tensors that are recorded, sizes that are symbols. Operators are
+// the same ones that TorchScript's interpreter calls, in the same order; what differs is that `aten::size`, arithmetic and lists keep symbols,
+// and operators of the dispatcher get them. Whatever else wants a number reads (pins) it.
+#pragma once
+
+#include <ATen/core/ivalue.h>
+#include <torch/csrc/jit/ir/ir.h>
+
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace escapement {
+
+// The first node that has no rule here, in words; empty: the graph can be run. Graphs have no calls of methods left (Inline).
+std::string node_without_rule(const torch::jit::Block& block);
+
+class ScriptRun {
+ public:
+  using Values = std::vector<c10::IValue>;
+  // The results of the graph. `arguments`: of all its inputs.
+  static Values of(const torch::jit::Graph& graph, Values arguments);
+
+ private:
+  using Node = torch::jit::Node;
+  using Value = torch::jit::Value;
+
+  void run(const torch::jit::Block& block);
+  void run(const Node& node);
+  void constant(const Node& node);
+  void branch(const Node& node);
+  void loop(const Node& node);
+  void call(const Node& node);
+  bool symbolic(const Node& node);
+  bool number_of_tensors(const Node& node);
+  void bind(const Node& node, Values results);
+  const c10::IValue& at(const Value* value) const { return values_.at(value); }
+  Values inputs(const Node& node) const;
+  Values outputs(const torch::jit::Block& block) const;
+
+  std::unordered_map<const Value*, c10::IValue> values_;
+};
+
+// --- script_nodes.cpp: values
+
+bool is_symbol(const c10::IValue& value);
+// What an operator of the dispatcher takes: symbols and lists of them where it takes these.
+c10::IValue fitting(const c10::IValue& value, const c10::Argument& formal);
+// A list, tuple or table of these, of the type that the node gives.
+c10::IValue collected(const torch::jit::Node& node, std::vector<c10::IValue> items);
+// The parts that a node takes a value apart into.
+std::vector<c10::IValue> taken_apart(const torch::jit::Node& node, const c10::IValue& value);
+// A number that TorchScript has made a tensor of, as a tensor.
+c10::IValue as_tensor(const c10::IValue& value);
+// Arithmetic and comparisons of numbers: the operator of exported programs that does the same, or null.
+const char* arithmetic_of(const torch::jit::Node& node, std::span<const c10::IValue> operands);
+
+}  // namespace escapement

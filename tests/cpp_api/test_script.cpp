@@ -1,0 +1,260 @@
+// TorchScript modules through escapement/script.h: programs at many sizes against the module's own calls, how many recordings they take, and
+// what is noticed of the module between calls.
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <escapement/script.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/jit/ir/irparser.h>
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "report.h"
+
+namespace {
+
+using at::Tensor;
+using escapement::Script;
+using torch::jit::Module;
+
+constexpr int64_t kSizes[][2] = {{3, 4}, {5, 7}, {1, 6}, {4, 1}, {1, 1}, {2, 9}, {0, 3}, {6, 2}};
+
+// A module of these methods, with a weight of eight columns, a counter and a part of its own.
+Module module_of(const std::string& source) {
+  Module inner("inner");
+  inner.register_parameter("scale", at::arange(8, at::kFloat) / 8, false);
+  inner.define("def forward(self, x):\n  return x * self.scale\n");
+  Module module("outer");
+  module.register_parameter("weight", at::linspace(-1, 1, 64).view({8, 8}), false);
+  module.register_buffer("shift", at::ones({8}));
+  module.register_attribute("count", c10::IntType::get(), int64_t{2});
+  module.register_attribute("training", c10::BoolType::get(), false);
+  module.register_module("inner", inner);
+  module.define(source);
+  module.eval();
+  return module;
+}
+
+Tensor image(int64_t a, int64_t b) { return at::sin(at::arange(a * b * 8, at::kFloat) * 1.7).view({a, b, 8}); }
+
+struct Program {
+  const char* name;
+  const char* source;   // of forward(self, x: Tensor) -> Tensor; x is (a, b, 8)
+  int recordings;       // at all of kSizes
+};
+
+// What TorchScript programs do with sizes, containers, branches and parts of themselves.
+const Program kPrograms[] = {
+    {"linear", "def forward(self, x):\n  return torch.relu(torch.matmul(x, self.weight) + self.shift)\n", 1},
+    {"part", "def forward(self, x):\n  return self.inner.forward(x) + self.inner.forward(x * 2)\n", 1},
+    {"heads", "def forward(self, x):\n  b, n, d = x.shape\n  q = x.view(b, n, 4, d // 4).transpose(1, 2)\n"
+              "  return torch.matmul(torch.softmax(torch.matmul(q, q.transpose(-1, -2)), -1), q).transpose(1, 2).reshape(b, n, d)\n", 1},
+    {"size of an axis", "def forward(self, x):\n  n = x.size(1)\n  return x.reshape(x.size(0) * n, 8) / float(n + 1)\n", 1},
+    {"made sizes", "def forward(self, x):\n  m = torch.tril(torch.ones([x.size(1), x.size(1)]))\n  return torch.matmul(m, x)\n", 1},
+    {"list of sizes", "def forward(self, x):\n  s = [x.size(0), x.size(1)]\n  s.append(2)\n  s.append(4)\n  return x.view(s).sum(-1)\n", 1},
+    {"size of a list", "def forward(self, x):\n  s = x.size()\n  return x.new_zeros(s[1:]) + x.mean(0) * len(s)\n", 1},
+    {"concatenated sizes", "def forward(self, x):\n  return x.view(x.size()[:-1] + [2, 4]).transpose(-1, -2).contiguous()\n", 1},
+    {"arange", "def forward(self, x):\n  p = torch.arange(x.size(1), dtype=6)\n  return x * p.unsqueeze(-1)\n", 1},
+    {"expand", "def forward(self, x):\n  return self.shift.unsqueeze(0).expand(x.size(0), -1) + x.sum(1)\n", 1},
+    {"numel", "def forward(self, x):\n  return x.reshape(-1)[0:x.numel()] * 2 + x.numel()\n", 1},
+    {"len", "def forward(self, x):\n  return x.sum(0) / max(len(x), 1)\n", 1},
+    {"chunks", "def forward(self, x):\n  a, b = torch.chunk(x, 2, -1)\n  return a * torch.sigmoid(b)\n", 1},
+    {"parts by size", "def forward(self, x):\n  a = torch.split(x, [2, 6], -1)\n  return torch.cat([a[1], a[0]], -1)\n", 1},
+    {"tuple", "def forward(self, x):\n  t = (x + 1, x * 2)\n  a, b = t\n  return a * b + t[1]\n", 1},
+    {"table", "def forward(self, x):\n  d = {'a': x + 1}\n  d['b'] = d['a'] * 2\n  return d['a'] + d['b']\n", 1},
+    {"optional", "def forward(self, x):\n  m: Optional[Tensor] = None\n  if x.dim() == 3:\n    m = x.mean()\n  y = x\n  if m is not None:\n    y = x - m\n  return y\n", 1},
+    {"written", "def forward(self, x):\n  y = x.clone()\n  y[:, 0:1] = 0.5\n  y.mul_(2)\n  return y + 1\n", 1},
+    {"rounds", "def forward(self, x):\n  for i in range(3):\n    x = torch.tanh(x + i)\n  return x\n", 1},
+    {"until", "def forward(self, x):\n  i = 0\n  while i < self.count:\n    x = x * 0.5 + i\n    i += 1\n  return x\n", 1},
+    {"branch by dtype", "def forward(self, x):\n  if x.dtype == 6:\n    return x + 1\n  return x - 1\n", 1},
+    {"two branches", "def forward(self, x):\n  if x.size(1) > 3:\n    return x * 2\n  return x - 1\n", 2},
+    {"a refusal", "def forward(self, x):\n  assert x.size(-1) == 8, 'columns'\n  assert x.dim() == 3, 'rank'\n  return x + 1\n", 1},
+    {"functions", "def twice(self, x: Tensor, by: float = 2.0):\n  return x * by\ndef forward(self, x):\n  return self.twice(self.twice(x), 3.0)\n", 1},
+    {"interpolated", "def forward(self, x):\n  y = x.transpose(1, 2)\n  return torch.cat([y, y], 2)[:, :, 0:x.size(1)].transpose(1, 2)\n", 1},
+    {"normalised", "def forward(self, x):\n  return torch.layer_norm(x, [8], self.shift, None, 1e-5)\n", 1},
+    {"a number as a tensor", "def forward(self, x):\n  return x / torch.sqrt(torch.tensor(float(x.size(2) * (x.size(1) + 1))))\n", 1},
+};
+
+Tensor called(const Module& module, const Tensor& x) { return Module(module).forward({x}).toTensor(); }
+
+class EveryProgram : public testing::TestWithParam<Program> {};
+
+TEST_P(EveryProgram, IsTheModulesOwnAtEverySize) {
+  const at::NoGradGuard no_grad;
+  const Module module = module_of(GetParam().source);
+  ASSERT_EQ(Script(module).refused(), "");
+  const auto f = escapement::jit<Tensor(Tensor)>(module);
+  for (int round = 0; round < 2; ++round) {
+    for (const auto& [a, b] : kSizes) {
+      const Tensor x = image(a, b), expected = called(module, x), seen = f(x);
+      ASSERT_EQ(seen.sizes(), expected.sizes()) << a << ", " << b;
+      EXPECT_TRUE(at::allclose(seen, expected, 1e-5, 1e-6, /*equal_nan=*/true)) << a << ", " << b;
+    }
+  }
+  EXPECT_EQ(sum_of(f.explain(), "recordings"), GetParam().recordings) << f.explain();
+  EXPECT_EQ(f.metrics().hits, static_cast<int64_t>(2 * std::size(kSizes)) - GetParam().recordings);
+}
+
+INSTANTIATE_TEST_SUITE_P(Script, EveryProgram, testing::ValuesIn(kPrograms), [](const auto& info) {
+  std::string name = info.param.name;
+  std::replace(name.begin(), name.end(), ' ', '_');
+  return name;
+});
+
+// --- traced programs compute sizes with tensors
+
+TEST(TracedScript, TensorsThatHoldSizesStaySymbolic) {
+  const at::NoGradGuard no_grad;
+  const std::string text = R"(graph(%self, %x : Tensor):
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %none : NoneType = prim::Constant()
+  %minus : int = prim::Constant[value=-1]()
+  %n : int = aten::size(%x, %zero)
+  %a : Tensor = prim::NumToTensor(%n)
+  %m : int = aten::size(%x, %one)
+  %b : Tensor = prim::NumToTensor(%m)
+  %ab : Tensor = aten::mul(%a, %b)
+  %abb : Tensor = aten::add(%ab, %b, %one)
+  %less : Tensor = aten::sub(%abb, %b, %one)
+  %rows : int = aten::Int(%less)
+  %sizes : int[] = prim::ListConstruct(%rows, %minus)
+  %y : Tensor = aten::view(%x, %sizes)
+  %z : Tensor = aten::mul(%y, %abb)
+  return (%z))";
+  Module module = module_of("def other(self, x):\n  return x\n");
+  const auto graph = std::make_shared<torch::jit::Graph>();
+  torch::jit::parseIR(text, graph.get());
+  graph->inputs()[0]->setType(module.type());
+  module.type()->addMethod(module._ivalue()->compilation_unit()->create_function(c10::QualifiedName(*module.type()->name(), "forward"), graph));
+  const auto f = escapement::jit<Tensor(Tensor)>(module);
+  for (const auto& [a, b] : kSizes) {
+    if (a == 0) continue;
+    const Tensor x = image(a, b);
+    EXPECT_TRUE(at::equal(f(x), called(module, x))) << a << ", " << b;
+  }
+  EXPECT_EQ(f.metrics().recordings, 1) << f.explain();
+}
+
+// --- what a method is called with
+
+TEST(ScriptCalls, ArgumentsAndResultsOfEveryKind) {
+  const at::NoGradGuard no_grad;
+  Module module = module_of(R"(
+def forward(self, x: Tensor, parts: List[Tensor], times: int, by: float, on: bool, mask: Optional[Tensor] = None, bias: float = 0.5) -> Tuple[Tensor, List[Tensor], int]:
+  y = torch.cat(parts, 0) * times + by
+  if on:
+    y = y + 1
+  if mask is not None:
+    y = y * mask
+  return y + x + bias, [y, x], x.size(0) * times
+)");
+  using Result = std::tuple<Tensor, std::vector<Tensor>, c10::SymInt>;
+  const auto f = escapement::jit<Result(Tensor, std::vector<Tensor>, c10::SymInt, double, bool, std::optional<Tensor>)>(module);
+  for (const int64_t n : {2, 3, 1, 5}) {
+    for (const bool on : {true, false}) {
+      const Tensor x = image(2 * n, 2), half = image(n, 2);
+      const auto [y, list, count] = f(x, {half, half}, n, 1.5, on, x);
+      const auto expected = module.forward({x, std::vector<Tensor>{half, half}, n, 1.5, on, x}).toTuple();
+      EXPECT_TRUE(at::allclose(y, expected->elements()[0].toTensor()));
+      EXPECT_TRUE(at::allclose(list[0], expected->elements()[1].toTensorVector()[0]));
+      EXPECT_TRUE(list[1].is_same(x));
+      EXPECT_EQ(count, expected->elements()[2].toInt());
+    }
+  }
+  EXPECT_EQ(f.metrics().recordings, 2) << f.explain();
+}
+
+TEST(ScriptCalls, AnotherMethodAndWhatIsNone) {
+  const at::NoGradGuard no_grad;
+  const Module module = module_of("def forward(self, x):\n  return x\ndef encode(self, x):\n  return x + self.shift\n");
+  const auto f = escapement::jit<Tensor(Tensor)>(Script(module, "encode"));
+  EXPECT_TRUE(at::equal(f(image(2, 3)), image(2, 3) + 1));
+  EXPECT_THROW(Script(module, "decode"), std::runtime_error);
+}
+
+TEST(ScriptCalls, WhatTheMethodRaises) {
+  const at::NoGradGuard no_grad;
+  const Module module = module_of("def forward(self, x):\n  assert x.size(0) < 4, 'too many rows'\n  return x + 1\n");
+  const auto f = escapement::jit<Tensor(Tensor)>(module);
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_TRUE(at::equal(f(image(2, 3)), image(2, 3) + 1));
+    EXPECT_ANY_THROW(f(image(5, 3)));
+  }
+  EXPECT_ANY_THROW(f(Tensor()));
+}
+
+// --- what is noticed of the module between calls
+
+TEST(ScriptState, WhatIsAssignedToItIsSeen) {
+  const at::NoGradGuard no_grad;
+  Module module = module_of("def forward(self, x):\n  y = self.inner.forward(x) + self.shift\n  if self.training:\n    y = y * 2\n  return y * self.count\n");
+  const auto f = escapement::jit<Tensor(Tensor)>(module);
+  const auto holds = [&] {
+    for (const auto& [a, b] : kSizes)
+      if (!at::equal(f(image(a, b)), called(module, image(a, b)))) return false;
+    return true;
+  };
+  EXPECT_TRUE(holds());
+  module.setattr("shift", at::full({8}, 3.0));
+  EXPECT_TRUE(holds());
+  module.attr("shift").toTensor().add_(1);   // in place
+  EXPECT_TRUE(holds());
+  module.setattr("count", int64_t{5});
+  EXPECT_TRUE(holds());
+  module.train();
+  EXPECT_TRUE(holds());
+  module.eval();
+  EXPECT_TRUE(holds());
+  module.attr("inner").toModule().setattr("scale", at::ones({8}));
+  EXPECT_TRUE(holds());
+  EXPECT_GE(f.metrics().hits, 7 * static_cast<int64_t>(std::size(kSizes)) - 6) << f.explain();
+}
+
+// What a method writes into its module would be lost on replay: TorchScript's interpreter runs it at every call.
+TEST(ScriptState, AMethodThatWritesItsModuleRunsAtEveryCall) {
+  const at::NoGradGuard no_grad;
+  Module module = module_of("def forward(self, x):\n  self.count += 1\n  return x + self.count\n");
+  EXPECT_NE(Script(module).refused().find("prim::SetAttr"), std::string::npos) << Script(module).refused();
+  const auto f = escapement::jit<Tensor(Tensor)>(module);
+  for (int64_t call = 1; call < 8; ++call) EXPECT_TRUE(at::equal(f(image(2, 2)), image(2, 2) + (2 + call))) << call;
+  EXPECT_EQ(module.attr("count").toInt(), 9);
+  EXPECT_EQ(f.metrics().hits, 0);
+}
+
+TEST(ScriptState, AListOfTheModuleThatGrows) {
+  const at::NoGradGuard no_grad;
+  Module module = module_of("def forward(self, x):\n  return x\n");
+  module.register_attribute("factors", c10::ListType::ofFloats(), c10::List<double>({1.0, 2.0}));
+  module.define("def scaled(self, x):\n  for f in self.factors:\n    x = x * f\n  return x\n");
+  const auto f = escapement::jit<Tensor(Tensor)>(Script(module, "scaled"));
+  EXPECT_TRUE(at::equal(f(image(2, 2)), image(2, 2) * 2));
+  module.attr("factors").toList().push_back(4.0);
+  EXPECT_TRUE(at::equal(f(image(2, 2)), image(2, 2) * 8));
+}
+
+// What runs in TorchScript's interpreter while it is recorded compares its constants.
+TEST(ScriptState, AModuleInsideOfALambda) {
+  const at::NoGradGuard no_grad;
+  Module module = module_of("def forward(self, x):\n  return torch.relu(torch.matmul(x, self.weight) + self.shift)\n");
+  const auto f = escapement::jit([&](Tensor x) { return module.forward({x}).toTensor() * 2; });
+  for (const auto& [a, b] : kSizes) EXPECT_TRUE(at::allclose(f(image(a, b)), called(module, image(a, b)) * 2));
+  EXPECT_EQ(f.metrics().eager_calls(), 0) << f.explain();
+}
+
+TEST(Captures, TensorsOfTheProgramAreCompared) {
+  const at::NoGradGuard no_grad;
+  const Tensor table = at::arange(6, at::kFloat), other = at::arange(6, at::kFloat);
+  const auto f = escapement::jit([&](Tensor x) { return at::equal(table, other) ? x + 1 : at::equal(x, table) ? x * 2 : x - 1; });
+  EXPECT_TRUE(at::equal(f(table), table + 1));
+  EXPECT_TRUE(at::equal(f(at::ones(3)), at::ones(3) + 1));
+  other[2] = 9;
+  EXPECT_TRUE(at::equal(f(table), table * 2));
+  EXPECT_TRUE(at::equal(f(table + 1), table));
+  other[2] = 2;
+  EXPECT_TRUE(at::equal(f(table), table + 1));
+  EXPECT_EQ(f.metrics().eager_calls(), 0) << f.explain();
+}
+
+}  // namespace
