@@ -5,7 +5,7 @@ import dataclasses
 import torch
 
 from arguments import drawn
-from compare import Judge, Outcome
+from compare import EXTREMES, Judge, Outcome
 from exact import TWO_ANSWERS, OneAnswer
 from known import LIMITS, READ_NUMBERS
 from memory import lacked_memory, little_memory
@@ -151,8 +151,8 @@ def finer(made, program, call):
 
 
 def reads_near_numbers(made, program):
-    """The host got a number that ours may miss by a rounding, or that is not a number in another way."""
-    return READ_NUMBERS in made.story() or bool(program.near) and program.reads_host()
+    """The host got a number that ours may miss by a rounding, or that is not a number in another way, or the other zero."""
+    return READ_NUMBERS in made.story() or program.reads_host() and bool(program.near or EXTREMES.search(program.source()))
 
 
 def has_empty_tensors(program):
