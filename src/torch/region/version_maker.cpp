@@ -126,10 +126,17 @@ std::shared_ptr<const Version> VersionMaker::rebind(const Version& version, cons
   return made;
 }
 
+// Weights that were made in inference mode count no writes, so that they are packed anew at each call or not at all: nothing is laid out for packed ones.
+Options VersionMaker::options_for(const Recording& recording) const {
+  Options options = options_;
+  if (std::ranges::any_of(recording.captured, [](const at::Tensor& weight) { return weight.is_inference() && weight.dim() > 1; })) options.pack_weights = false;
+  return options;
+}
+
 std::shared_ptr<const Compiled> VersionMaker::code_for(const Trace& trace, const Recording& recording, const ObjectCode* objects,
                                                        double& milliseconds) const {
   const Stopwatch watch;
-  auto compiled = compile(trace, options_, objects, target_of(recording));
+  auto compiled = compile(trace, options_for(recording), objects, target_of(recording));
   const double took = watch.milliseconds();
   count(Stat::compile_nanoseconds, static_cast<int64_t>(took * 1e6));
   milliseconds += took;

@@ -35,6 +35,7 @@ class VersionMaker {
   std::shared_ptr<const Version> make_tree(const Recording& recording, Origin origin, double& milliseconds) const;
   std::shared_ptr<const SideTrace> make_side(const Recording& recording, const ExitNode& from, double& milliseconds) const;
   std::unique_ptr<ExitNode> make_exit(const Recording& recording, size_t number, std::span<const at::Tensor> captured, double& milliseconds) const;
+  Options options_for(const Recording& recording) const;
   std::shared_ptr<const Compiled> code_for(const Trace& trace, const Recording& recording, const ObjectCode* objects, double& milliseconds) const;
   void refuse_late_errors(const LaunchPlan& plan, bool acted) const;
   ProgramOptions program_options() const;

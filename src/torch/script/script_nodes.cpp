@@ -65,6 +65,12 @@ c10::IValue tuple_of(const Node& node, Values items) {
 
 bool is_symbol(const c10::IValue& value) { return value.isSymInt() || value.isSymFloat() || value.isSymBool(); }
 
+c10::IValue number_read(const c10::IValue& value) {
+  if (value.isSymBool()) return holds(value);
+  if (value.isSymInt()) return value.toInt();
+  return value.isSymFloat() ? c10::IValue(value.toDouble()) : value;
+}
+
 c10::IValue as_tensor(const c10::IValue& value) {
   if (value.isSymBool()) return at::scalar_tensor(holds(value), at::kBool);
   if (value.isInt() || value.isSymInt()) return at::scalar_tensor(value.toScalar(), at::kLong);

@@ -4,6 +4,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <torch/csrc/jit/ir/constants.h>
+#include <torch/csrc/jit/runtime/jit_exception.h>
 #include <torch/csrc/jit/runtime/operator.h>
 
 #include <algorithm>
@@ -26,14 +27,14 @@ constexpr int64_t kNoLimit = INT64_MAX;
 bool has_own_rule(const Node& node) {
   static const c10::Symbol kKinds[] = {prim::Constant, prim::GetAttr, prim::ListConstruct, prim::TupleConstruct, prim::DictConstruct, prim::ListUnpack,
                                        prim::TupleUnpack, prim::TupleIndex, prim::If, prim::Loop, prim::NumToTensor, prim::unchecked_cast,
-                                       prim::Uninitialized};
+                                       prim::Uninitialized, prim::RaiseException, c10::aten::warn};
   return std::ranges::find(kKinds, node.kind()) != std::end(kKinds);
 }
 
 // Operators that the interpreter has instructions for, or that change what a recording would have to notice, are not run here.
 bool is_operator(const Node& node) {
   const torch::jit::Operator* const op = node.maybeOperator();
-  if (op == nullptr || !node.blocks().empty() || node.kind() == prim::SetAttr) return false;
+  if (op == nullptr || !node.blocks().empty() || node.kind() == prim::SetAttr || node.kind() == c10::aten::wait) return false;
   return op->isC10Op() || op->hasOperation();
 }
 
@@ -68,6 +69,16 @@ at::Tensor tensor_of_number(const Values& operands) {
   const auto device = operands[2].toOptional<c10::Device>();
   return at::scalar_tensor(operands[0].toScalar(), at::TensorOptions().dtype(dtype).device(device)).set_requires_grad(operands[3].toBool());
 }
+
+// message, class
+[[noreturn]] void raise(const Values& operands) {
+  std::optional<std::string> kind;
+  if (operands.size() > 1 && operands[1].isString()) kind = operands[1].toStringRef();
+  throw torch::jit::JITException(operands[0].toStringRef(), std::move(kind));
+}
+
+// format, print, str: a symbol would be written by its name.
+bool writes_text(const torch::jit::Operator& op) { return op.schema().is_vararg() || op.schema().name() == "aten::str"; }
 
 c10::IValue symbol_or_tensor(const c10::IValue& value) { return is_symbol(value) ? value : as_tensor(value); }
 
@@ -121,6 +132,8 @@ void ScriptRun::run(const Node& node) {
     case prim::NumToTensor: return bind(node, {symbol_or_tensor(at(node.input()))});
     case prim::unchecked_cast: return bind(node, {at(node.input())});
     case prim::Uninitialized: return bind(node, {c10::IValue::uninitialized()});
+    case prim::RaiseException: return raise(inputs(node));
+    case c10::aten::warn: return TORCH_WARN(at(node.input(0)).toStringRef());
     case prim::If: return branch(node);
     case prim::Loop: return loop(node);
     default: break;
@@ -207,6 +220,7 @@ void ScriptRun::call(const Node& node) {
     const auto& formals = op.schema().arguments();
     for (size_t i = 0; i < stack.size() && i < formals.size(); ++i)
       if (formals[i].type()->kind() == c10::TypeKind::TensorType) stack[i] = as_tensor(stack[i]);
+    if (writes_text(op)) std::ranges::transform(stack, stack.begin(), number_read);
     if (op.schema().is_vararg()) stack.emplace_back(static_cast<int64_t>(node.inputs().size()));
     op.getOperation(&node)(stack);
   }

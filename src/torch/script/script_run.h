@@ -47,6 +47,8 @@ class ScriptRun {
 bool is_symbol(const c10::IValue& value);
 // What an operator of the dispatcher takes: symbols and lists of them where it takes these.
 c10::IValue fitting(const c10::IValue& value, const c10::Argument& formal);
+// The number itself, which pins a symbol.
+c10::IValue number_read(const c10::IValue& value);
 // A list, tuple or table of these, of the type that the node gives.
 c10::IValue collected(const torch::jit::Node& node, std::vector<c10::IValue> items);
 // The parts that a node takes a value apart into.
