@@ -378,3 +378,18 @@ def test_what_is_left_to_aten_is_counted():
         compiled(images(1, 8, 8))
     assert unpacked((1, 8, 8)) == 2
     assert unpacked((4, 64, 64)) == 0
+
+
+def test_weights_made_in_inference_mode_are_not_laid_out_for_packing(capfd):
+    """They count no writes, so they cannot be packed once and for all; channels last, each call would turn them over."""
+    def calls(mode):
+        with mode():
+            model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3)).eval()
+            fast = escapement.jit(model, dump="channels_last")
+            for size in (9, 12, 5):
+                x = torch.randn(2, 3, size, size)
+                assert torch.allclose(fast(x), model(x), atol=1e-5)
+        return capfd.readouterr().err.count("--- channels_last")
+
+    assert calls(torch.no_grad) == 1
+    assert calls(torch.inference_mode) == 0
