@@ -4,6 +4,7 @@
 #include <ATen/ops/scalar_tensor.h>
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 #include <utility>
 
@@ -21,7 +22,7 @@ using Values = ScriptRun::Values;
 constexpr std::pair<std::string_view, const char*> kArithmetic[] = {
     {"aten::add", "_operator.add"},        {"aten::sub", "_operator.sub"},          {"aten::mul", "_operator.mul"},
     {"aten::floordiv", "_operator.floordiv"}, {"aten::floor_divide", "_operator.floordiv"}, {"aten::remainder", "_operator.mod"},
-    {"aten::div", "_operator.truediv"},    {"aten::pow", "_operator.pow"},          {"aten::neg", "_operator.neg"},
+    {"aten::div", "_operator.truediv"},    {"aten::neg", "_operator.neg"},
     {"aten::eq", "_operator.eq"},          {"aten::ne", "_operator.ne"},            {"aten::lt", "_operator.lt"},
     {"aten::le", "_operator.le"},          {"aten::gt", "_operator.gt"},            {"aten::ge", "_operator.ge"},
     {"aten::__and__", "_operator.and_"},   {"aten::__or__", "_operator.or_"},       {"aten::__not__", "torch.sym_not"},
@@ -30,6 +31,9 @@ constexpr std::pair<std::string_view, const char*> kArithmetic[] = {
     {"aten::IntImplicit", "torch.sym_int"}, {"aten::ScalarImplicit", "_operator.pos"}};
 
 bool is_number(const c10::IValue& value) { return is_symbol(value) || value.isInt() || value.isDouble() || value.isBool(); }
+
+bool is_truth(const c10::IValue& value) { return value.isSymBool() || value.isBool(); }
+bool is_real(const c10::IValue& value) { return value.isSymFloat() || value.isDouble(); }
 
 bool has_symbols(const c10::IValue& value) { return value.isList() && std::ranges::any_of(value.toListRef(), is_symbol); }
 
@@ -102,11 +106,43 @@ Values taken_apart(const Node& node, const c10::IValue& value) {
   return items.vec();
 }
 
+// Truth values and numbers do not mix, nor do integers and floats where the result is one of the operands: these read the symbol.
 const char* arithmetic_of(const Node& node, std::span<const c10::IValue> operands) {
   if (!std::ranges::all_of(operands, is_number) || std::ranges::none_of(operands, is_symbol)) return nullptr;
   const std::string_view name = node.kind().toQualString();
   const auto found = std::ranges::find(kArithmetic, name, &std::pair<std::string_view, const char*>::first);
-  return found == std::end(kArithmetic) ? nullptr : found->second;
+  if (found == std::end(kArithmetic)) return nullptr;
+  const bool of_truths = name == "aten::__and__" || name == "aten::__or__" || name == "aten::__not__";
+  if (!std::ranges::all_of(operands, [=](const c10::IValue& v) { return is_truth(v) == of_truths; })) return nullptr;
+  const bool chooses = name == "prim::min" || name == "prim::max";
+  return chooses && is_real(operands[0]) != is_real(operands[1]) ? nullptr : found->second;
+}
+
+c10::IValue folded(const Node& node, std::span<const c10::IValue> operands) {
+  const bool sum = node.kind() == c10::aten::sum;
+  if (operands.size() != 1 || !has_symbols(operands[0]) || !(sum || node.kind() == c10::prim::min || node.kind() == c10::prim::max)) return {};
+  const SymbolicOp& op = *find_symbolic_op(sum ? "_operator.add" : node.kind() == c10::prim::min ? "torch.sym_min" : "torch.sym_max");
+  const c10::ArrayRef<c10::IValue> items = operands[0].toListRef();
+  c10::IValue all = items[0];
+  for (const c10::IValue& item : items.slice(1)) all = run_symbolic_op(op, std::array{all, item});
+  return all;
+}
+
+bool is_instance(const Node& node, const c10::IValue& value) {
+  const c10::TypePtr type = value.isTensor() ? c10::TensorType::get() : value.isSymInt() ? c10::IntType::get() : value.isSymFloat() ? c10::FloatType::get() : value.isSymBool() ? c10::BoolType::get() : value.type();
+  return std::ranges::any_of(node.tys(c10::attr::types), [&](const c10::TypePtr& wanted) { return type->isSubtypeOf(*wanted); });
+}
+
+Values part_of_tuple(const Node& node, std::span<const c10::IValue> operands) {
+  const c10::ArrayRef<c10::IValue> items = operands[0].toTupleRef().elements().asArrayRef();
+  if (node.kind() == c10::prim::TupleSlice) {
+    const auto first = static_cast<size_t>(node.i(c10::attr::beg)), last = static_cast<size_t>(node.i(c10::attr::end));
+    TORCH_CHECK(first <= last && last <= items.size(), "Tuple slice out of range");
+    return {c10::ivalue::Tuple::create(items.slice(first, last - first).vec())};
+  }
+  const int64_t at = operands[1].toInt(), size = static_cast<int64_t>(items.size());
+  TORCH_CHECK(at >= -size && at < size, "Tuple index out of range");
+  return {items[static_cast<size_t>(at < 0 ? at + size : at)]};
 }
 
 }  // namespace escapement

@@ -22,11 +22,9 @@ using torch::jit::Value;
 using Values = ScriptRun::Values;
 namespace prim = c10::prim;
 
-constexpr int64_t kNoLimit = INT64_MAX;
-
 bool has_own_rule(const Node& node) {
   static const c10::Symbol kKinds[] = {prim::Constant, prim::GetAttr, prim::ListConstruct, prim::TupleConstruct, prim::DictConstruct, prim::ListUnpack,
-                                       prim::TupleUnpack, prim::TupleIndex, prim::If, prim::Loop, prim::NumToTensor, prim::unchecked_cast,
+                                       prim::TupleUnpack, prim::TupleIndex, prim::TupleSlice, prim::isinstance, prim::If, prim::Loop, prim::NumToTensor, prim::unchecked_cast,
                                        prim::Uninitialized, prim::RaiseException, c10::aten::warn};
   return std::ranges::find(kKinds, node.kind()) != std::end(kKinds);
 }
@@ -95,7 +93,7 @@ std::string node_without_rule(const Block& block) {
 
 Values ScriptRun::of(const torch::jit::Graph& graph, Values arguments) {
   ScriptRun one;
-  for (size_t i = 0; i < arguments.size(); ++i) one.values_[graph.inputs()[i]] = std::move(arguments[i]);
+  for (size_t i = 0; i < arguments.size(); ++i) one.set(graph.inputs()[i], std::move(arguments[i]));
   one.run(*graph.block());
   Values results = one.outputs(*graph.block());
   for (size_t i = 0; i < results.size(); ++i)
@@ -116,11 +114,28 @@ Values ScriptRun::outputs(const Block& block) const {
 }
 
 void ScriptRun::bind(const Node& node, Values results) {
-  for (size_t i = 0; i < node.outputs().size(); ++i) values_[node.outputs()[i]] = std::move(results[i]);
+  for (size_t i = 0; i < node.outputs().size(); ++i) set(node.outputs()[i], std::move(results[i]));
+}
+
+// A value dies after the last node that reads it, where all of these stand in its own block.
+void ScriptRun::set(const Value* value, c10::IValue to) {
+  const auto here = [&](const torch::jit::Use& use) { return use.user->owningBlock() == value->node()->owningBlock(); };
+  const bool counted = std::ranges::all_of(value->uses(), here);
+  values_[value] = {std::move(to), counted ? value->uses().size() : SIZE_MAX};
+}
+
+void ScriptRun::let_go(const Node& node) {
+  for (const Value* const input : node.inputs()) {
+    const auto found = values_.find(input);
+    if (found != values_.end() && found->second.reads != SIZE_MAX && --found->second.reads == 0) values_.erase(found);
+  }
 }
 
 void ScriptRun::run(const Block& block) {
-  for (const Node* const node : block.nodes()) run(*node);
+  for (const Node* const node : block.nodes()) {
+    run(*node);
+    let_go(*node);
+  }
 }
 
 void ScriptRun::run(const Node& node) {
@@ -132,6 +147,8 @@ void ScriptRun::run(const Node& node) {
     case prim::NumToTensor: return bind(node, {symbol_or_tensor(at(node.input()))});
     case prim::unchecked_cast: return bind(node, {at(node.input())});
     case prim::Uninitialized: return bind(node, {c10::IValue::uninitialized()});
+    case prim::TupleIndex: case prim::TupleSlice: return bind(node, part_of_tuple(node, inputs(node)));
+    case prim::isinstance: return bind(node, {is_instance(node, at(node.input()))});
     case prim::RaiseException: return raise(inputs(node));
     case c10::aten::warn: return TORCH_WARN(at(node.input(0)).toStringRef());
     case prim::If: return branch(node);
@@ -155,13 +172,13 @@ void ScriptRun::branch(const Node& node) {
 // As often as the number says, so long as the condition holds; both are read.
 void ScriptRun::loop(const Node& node) {
   const Block& body = *node.blocks()[0];
-  const int64_t most = std::min(at(node.inputs()[0]).toInt(), kNoLimit);
+  const int64_t most = at(node.inputs()[0]).toInt();
   bool goes_on = holds(at(node.inputs()[1]));
   Values carried = inputs(node);
   carried.erase(carried.begin(), carried.begin() + 2);
   for (int64_t round = 0; goes_on && round < most; ++round) {
-    values_[body.inputs()[0]] = round;
-    for (size_t i = 0; i < carried.size(); ++i) values_[body.inputs()[i + 1]] = std::move(carried[i]);
+    set(body.inputs()[0], round);
+    for (size_t i = 0; i < carried.size(); ++i) set(body.inputs()[i + 1], std::move(carried[i]));
     run(body);
     carried = outputs(body);
     goes_on = holds(carried[0]);
@@ -173,23 +190,23 @@ void ScriptRun::loop(const Node& node) {
 // What is said of sizes, or computed from them, without an operator.
 bool ScriptRun::symbolic(const Node& node) {
   const Values operands = inputs(node);
+  if (operands.empty()) return false;
   if (const char* const name = arithmetic_of(node, operands)) return bind(node, {run_symbolic_op(*find_symbolic_op(name), operands)}), true;
+  if (const c10::IValue value = folded(node, operands); !value.isNone()) return bind(node, {value}), true;
   if (number_of_tensors(node)) return true;
-  if (node.kind() == prim::TupleIndex && operands[1].isInt()) {
-    const auto& items = operands[0].toTupleRef().elements();
-    const int64_t at = operands[1].toInt(), size = static_cast<int64_t>(items.size());
-    TORCH_CHECK(at >= -size && at < size, "Tuple index out of range");
-    return bind(node, {items[static_cast<size_t>(at < 0 ? at + size : at)]}), true;
-  }
   if (reads_constant(node, operands)) return bind(node, {constant_number(operands[0])}), true;
   if (node.kind() == c10::aten::tensor && is_symbol(operands[0]) && !operands[0].isSymBool()) return bind(node, {tensor_of_number(operands)}), true;
   if (node.kind() == c10::aten::Bool && is_symbol(operands[0])) return bind(node, {holds(operands[0])}), true;
-  if (operands.empty() || !operands[0].isTensor() || !Wrapper::of(operands[0].toTensor())) return false;
+  return operands[0].isTensor() && Wrapper::of(operands[0].toTensor()) && said_of_tensor(node, operands);
+}
+
+bool ScriptRun::said_of_tensor(const Node& node, std::span<const c10::IValue> operands) {
   const at::Tensor& tensor = operands[0].toTensor();
-  if (node.kind() == c10::aten::size && operands.size() == 2) return bind(node, {tensor.sym_size(operands[1].toInt())}), true;
   if (node.kind() == c10::aten::numel) return bind(node, {tensor.sym_numel()}), true;
   if (node.kind() == c10::aten::len && tensor.dim() > 0) return bind(node, {tensor.sym_size(0)}), true;
   if (node.kind() != c10::aten::size) return false;
+  if (operands.size() == 2 && operands[1].isInt()) return bind(node, {tensor.sym_size(operands[1].toInt())}), true;
+  if (operands.size() != 1) return false;
   c10::impl::GenericList sizes(c10::IntType::get());
   for (const c10::SymInt& size : tensor.sym_sizes()) sizes.push_back(size);
   return bind(node, {sizes}), true;

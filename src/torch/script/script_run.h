@@ -35,11 +35,19 @@ class ScriptRun {
   bool symbolic(const Node& node);
   bool number_of_tensors(const Node& node);
   void bind(const Node& node, Values results);
-  const c10::IValue& at(const Value* value) const { return values_.at(value); }
+  const c10::IValue& at(const Value* value) const { return values_.at(value).value; }
+  void set(const Value* value, c10::IValue to);
+  bool said_of_tensor(const Node& node, std::span<const c10::IValue> operands);
   Values inputs(const Node& node) const;
   Values outputs(const torch::jit::Block& block) const;
 
-  std::unordered_map<const Value*, c10::IValue> values_;
+  void let_go(const Node& node);
+
+  struct Held {
+    c10::IValue value;
+    size_t reads;   // that are to come
+  };
+  std::unordered_map<const Value*, Held> values_;
 };
 
 // --- script_nodes.cpp: values
@@ -57,5 +65,10 @@ std::vector<c10::IValue> taken_apart(const torch::jit::Node& node, const c10::IV
 c10::IValue as_tensor(const c10::IValue& value);
 // Arithmetic and comparisons of numbers: the operator of exported programs that does the same, or null.
 const char* arithmetic_of(const torch::jit::Node& node, std::span<const c10::IValue> operands);
+// The sum, or an extreme, of a list of sizes; None: the node is something else.
+c10::IValue folded(const torch::jit::Node& node, std::span<const c10::IValue> operands);
+bool is_instance(const torch::jit::Node& node, const c10::IValue& value);
+// One item of a tuple, or a tuple of some.
+std::vector<c10::IValue> part_of_tuple(const torch::jit::Node& node, std::span<const c10::IValue> operands);
 
 }  // namespace escapement
