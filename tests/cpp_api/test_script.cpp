@@ -201,6 +201,14 @@ TEST(ScriptCalls, WhatTheMethodRaises) {
   EXPECT_ANY_THROW(f(Tensor()));
 }
 
+TEST(ScriptCalls, AnEscapeNamesTheProgramsLine) {
+  const at::NoGradGuard no_grad;
+  const auto f = escapement::jit<Tensor(Tensor)>(module_of("def forward(self, x):\n  y = x + 1\n  for i in range(x.size(1)):\n    y = y * 2\n  return y\n"));
+  f(image(2, 3));
+  ASSERT_EQ(f.escapes().size(), 1);
+  EXPECT_NE(f.escapes()[0].where.find(":3"), std::string::npos) << f.escapes()[0].where;
+}
+
 // --- what is noticed of the module between calls
 
 TEST(ScriptState, WhatIsAssignedToItIsSeen) {

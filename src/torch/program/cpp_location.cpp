@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #include "jit/llvm/symbolizer.h"
 
@@ -96,21 +97,37 @@ std::string line_of(const void* address) {
 
 }  // namespace
 
+namespace {
+thread_local const NamedPlace* t_named = nullptr;
+}  // namespace
+
+NamedPlace::NamedPlace(std::function<std::string()> text) : text_(std::move(text)), before_(std::exchange(t_named, this)) {}
+NamedPlace::~NamedPlace() { t_named = before_; }
+
 int CppLocations::here() {
+  if (t_named) {
+    if (std::string named = t_named->text_(); !named.empty()) return number_of({}, std::move(named));
+  }
   Place place{};
   Walk walk{place.data(), place.data() + place.size()};
   _Unwind_Backtrace(visit, &walk);
-  if (place[0] == nullptr) return -1;
+  return place[0] == nullptr ? -1 : number_of(place, {});
+}
+
+int CppLocations::number_of(Place place, std::string named) {
   const std::lock_guard lock(mutex_);
-  const auto [known, fresh] = numbers_.try_emplace(place, static_cast<int>(places_.size()));
-  if (fresh) places_.push_back(place);
+  const std::pair key{place, std::move(named)};
+  const auto [known, fresh] = numbers_.try_emplace(key, static_cast<int>(places_.size()));
+  if (fresh) places_.push_back(key);
   return known->second;
 }
 
 std::string CppLocations::text(int number) const {
   const std::lock_guard lock(mutex_);
+  const auto& [place, named] = places_.at(static_cast<size_t>(number));
+  if (!named.empty()) return named;
   std::string text(1, kBegin);
-  for (const void* address : places_.at(static_cast<size_t>(number))) {
+  for (const void* address : place) {
     char digits[24];
     if (address) text.append(digits, static_cast<size_t>(std::snprintf(digits, sizeof digits, "%p ", address)));
   }

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -24,9 +25,24 @@ class CppLocations {
  private:
   static constexpr size_t kCandidates = 8;  // inlined or not, some of them are torch's headers and ours
   using Place = std::array<const void*, kCandidates>;
+  int number_of(Place place, std::string named);
   mutable std::mutex mutex_;
-  std::map<Place, int> numbers_;
-  std::vector<Place> places_;
+  std::map<std::pair<Place, std::string>, int> numbers_;
+  std::vector<std::pair<Place, std::string>> places_;
+};
+
+// While it lives, this thread runs code of another language, whose place `text` says: a TorchScript program's line.
+class NamedPlace {
+ public:
+  explicit NamedPlace(std::function<std::string()> text);
+  ~NamedPlace();
+  NamedPlace(const NamedPlace&) = delete;
+  NamedPlace& operator=(const NamedPlace&) = delete;
+
+ private:
+  std::function<std::string()> text_;
+  const NamedPlace* before_;
+  friend class CppLocations;
 };
 
 // Torch's, ours, or of the C and C++ libraries.

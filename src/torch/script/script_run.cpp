@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "torch/exported/symbolic.h"
+#include "torch/program/cpp_location.h"
 #include "torch/record/wrapper.h"
 
 namespace escapement {
@@ -51,7 +52,7 @@ c10::IValue constant_number(const c10::IValue& value) {
 
 std::string place_of(const Node& node) {
   const auto place = node.sourceRange().file_line_col();
-  return place ? " at " + std::get<0>(*place) + ":" + std::to_string(std::get<1>(*place)) : std::string();
+  return place ? std::get<0>(*place) + ":" + std::to_string(std::get<1>(*place)) : std::string();
 }
 
 // `Int` of a tensor that the graph holds: nobody else can write it.
@@ -84,7 +85,7 @@ c10::IValue symbol_or_tensor(const c10::IValue& value) { return is_symbol(value)
 
 std::string node_without_rule(const Block& block) {
   for (const Node* const node : block.nodes()) {
-    if (!has_own_rule(*node) && !is_operator(*node)) return std::string(node->kind().toQualString()) + place_of(*node);
+    if (!has_own_rule(*node) && !is_operator(*node)) return std::string(node->kind().toQualString()) + " at " + place_of(*node);
     for (const Block* const inner : node->blocks())
       if (std::string found = node_without_rule(*inner); !found.empty()) return found;
   }
@@ -133,6 +134,7 @@ void ScriptRun::let_go(const Node& node) {
 
 void ScriptRun::run(const Block& block) {
   for (const Node* const node : block.nodes()) {
+    const NamedPlace place([node] { return place_of(*node); });
     run(*node);
     let_go(*node);
   }
