@@ -107,6 +107,20 @@ TEST_P(EveryProgram, IsTheModulesOwnAtEverySize) {
   EXPECT_EQ(f.metrics().hits, static_cast<int64_t>(2 * std::size(kSizes)) - GetParam().recordings);
 }
 
+TEST_P(EveryProgram, RunsInReplayMode) {
+  const at::NoGradGuard no_grad;
+  const Module module = module_of(GetParam().source);
+  const auto f = escapement::jit<Tensor(Tensor)>(module, {.mode = escapement::Mode::replay});
+  for (int round = 0; round < 2; ++round) {
+    for (const auto& [a, b] : kSizes) {
+      const Tensor x = image(a, b), expected = called(module, x), seen = f(x);
+      ASSERT_EQ(seen.sizes(), expected.sizes()) << a << ", " << b;
+      EXPECT_TRUE(at::allclose(seen, expected, 1e-5, 1e-6, /*equal_nan=*/true)) << a << ", " << b;
+    }
+  }
+  EXPECT_GT(f.metrics().replays, 0) << f.explain();
+}
+
 INSTANTIATE_TEST_SUITE_P(Script, EveryProgram, testing::ValuesIn(kPrograms), [](const auto& info) {
   std::string name = info.param.name;
   std::replace(name.begin(), name.end(), ' ', '_');
@@ -239,12 +253,14 @@ TEST(ScriptState, WhatIsAssignedToItIsSeen) {
 // What a method writes into its module would be lost on replay: TorchScript's interpreter runs it at every call.
 TEST(ScriptState, AMethodThatWritesItsModuleRunsAtEveryCall) {
   const at::NoGradGuard no_grad;
-  Module module = module_of("def forward(self, x):\n  self.count += 1\n  return x + self.count\n");
-  EXPECT_NE(Script(module).refused().find("prim::SetAttr"), std::string::npos) << Script(module).refused();
-  const auto f = escapement::jit<Tensor(Tensor)>(module);
-  for (int64_t call = 1; call < 8; ++call) EXPECT_TRUE(at::equal(f(image(2, 2)), image(2, 2) + (2 + call))) << call;
-  EXPECT_EQ(module.attr("count").toInt(), 9);
-  EXPECT_EQ(f.metrics().hits, 0);
+  for (const auto mode : {escapement::Mode::call, escapement::Mode::replay}) {
+    Module module = module_of("def forward(self, x):\n  self.count += 1\n  return x + self.count\n");
+    EXPECT_NE(Script(module).refused().find("prim::SetAttr"), std::string::npos) << Script(module).refused();
+    const auto f = escapement::jit<Tensor(Tensor)>(module, {.mode = mode});
+    for (int64_t call = 1; call < 8; ++call) EXPECT_TRUE(at::equal(f(image(2, 2)), image(2, 2) + (2 + call))) << call;
+    EXPECT_EQ(module.attr("count").toInt(), 9);
+    EXPECT_EQ(f.metrics().hits, 0);
+  }
 }
 
 TEST(ScriptState, AListOfTheModuleThatGrows) {
