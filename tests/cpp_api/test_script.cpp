@@ -43,6 +43,7 @@ struct Program {
   const char* name;
   const char* source;   // of forward(self, x: Tensor) -> Tensor; x is (a, b, 8)
   int recordings;       // at all of kSizes
+  size_t answers = 0;   // about sizes that the program got, in all recordings: a branch, a number
 };
 
 // What TorchScript programs do with sizes, containers, branches and parts of themselves.
@@ -69,17 +70,17 @@ const Program kPrograms[] = {
     {"rounds", "def forward(self, x):\n  for i in range(3):\n    x = torch.tanh(x + i)\n  return x\n", 1},
     {"until", "def forward(self, x):\n  i = 0\n  while i < self.count:\n    x = x * 0.5 + i\n    i += 1\n  return x\n", 1},
     {"branch by dtype", "def forward(self, x):\n  if x.dtype == 6:\n    return x + 1\n  return x - 1\n", 1},
-    {"two branches", "def forward(self, x):\n  if x.size(1) > 3:\n    return x * 2\n  return x - 1\n", 2},
-    {"a refusal", "def forward(self, x):\n  assert x.size(-1) == 8, 'columns'\n  assert x.dim() == 3, 'rank'\n  return x + 1\n", 1},
+    {"two branches", "def forward(self, x):\n  if x.size(1) > 3:\n    return x * 2\n  return x - 1\n", 2, 2},
+    {"a refusal", "def forward(self, x):\n  assert x.size(-1) == 8, 'columns'\n  assert x.dim() == 3, 'rank'\n  return x + 1\n", 1, 1},
     {"integers and floats", "def forward(self, x):\n  n = x.size(0)\n  a = n * 0.5 + x.size(1)\n  b = (n + 1) / 2\n  return x * a - b * float(n) + max(n, 2)\n", 1},
-    {"truths as numbers", "def forward(self, x):\n  n = x.size(1)\n  return x * int(n > 3) + int(n > 3 and n < 8)\n", 3},
-    {"bits of sizes", "def forward(self, x):\n  return x * (x.size(2) & 3) + (x.size(2) | 1)\n", 1},
-    {"powers", "def forward(self, x):\n  return x * x.size(2) ** 2 + 2 ** x.size(2)\n", 1},
+    {"truths as numbers", "def forward(self, x):\n  n = x.size(1)\n  return x * int(n > 3) + int(n > 3 and n < 8)\n", 3, 4},
+    {"bits of sizes", "def forward(self, x):\n  return x * (x.size(2) & 3) + (x.size(2) | 1)\n", 1, 1},
+    {"powers", "def forward(self, x):\n  return x * x.size(2) ** 2 + 2 ** x.size(2)\n", 1, 1},
     {"negative sizes", "def forward(self, x):\n  n = -x.size(1)\n  return x[:, n:] + x.size(1) % 3 - x.size(1) // 2\n", 1},
     {"parts of tuples", "def forward(self, x):\n  t = (x, x + 1, x.size(0), x * 2)\n  u = t[1:3]\n  return t[-1] + u[0] * u[1]\n", 1},
     {"kinds of values", "def forward(self, x):\n  y: Optional[Tensor] = x\n  if isinstance(y, Tensor):\n    return y + 1\n  return x\n", 1},
     {"sums of lists", "def forward(self, x):\n  s = x.size()\n  return x + sum(s) + max(s) - min(s)\n", 1},
-    {"rounds over a size", "def forward(self, x):\n  for i in range(x.size(2)):\n    x = x + x[:, :, i:i + 1]\n  return x\n", 1},
+    {"rounds over a size", "def forward(self, x):\n  for i in range(x.size(2)):\n    x = x + x[:, :, i:i + 1]\n  return x\n", 1, 1},
     {"a warning", "def forward(self, x):\n  torch.warn('once')\n  return x + 1\n", 1},
     {"functions", "def twice(self, x: Tensor, by: float = 2.0):\n  return x * by\ndef forward(self, x):\n  return self.twice(self.twice(x), 3.0)\n", 1},
     {"interpolated", "def forward(self, x):\n  y = x.transpose(1, 2)\n  return torch.cat([y, y], 2)[:, :, 0:x.size(1)].transpose(1, 2)\n", 1},
@@ -96,6 +97,7 @@ TEST_P(EveryProgram, IsTheModulesOwnAtEverySize) {
   const Module module = module_of(GetParam().source);
   ASSERT_EQ(Script(module).refused(), "");
   const auto f = escapement::jit<Tensor(Tensor)>(module);
+  const int64_t launches = escapement::counter("launches"), library_calls = escapement::counter("library_calls");
   for (int round = 0; round < 2; ++round) {
     for (const auto& [a, b] : kSizes) {
       const Tensor x = image(a, b), expected = called(module, x), seen = f(x);
@@ -104,6 +106,8 @@ TEST_P(EveryProgram, IsTheModulesOwnAtEverySize) {
     }
   }
   EXPECT_EQ(sum_of(f.explain(), "recordings"), GetParam().recordings) << f.explain();
+  EXPECT_EQ(f.escapes().size(), GetParam().answers) << f.explain();
+  EXPECT_GT(escapement::counter("launches") + escapement::counter("library_calls"), launches + library_calls);
   EXPECT_EQ(f.metrics().hits, static_cast<int64_t>(2 * std::size(kSizes)) - GetParam().recordings);
 }
 

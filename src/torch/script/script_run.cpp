@@ -37,13 +37,6 @@ bool is_operator(const Node& node) {
   return op->isC10Op() || op->hasOperation();
 }
 
-const c10::OperatorHandle& handle_of(const torch::jit::Operator& op) {
-  static thread_local std::unordered_map<const torch::jit::Operator*, c10::OperatorHandle> known;
-  const auto found = known.find(&op);
-  if (found != known.end()) return found->second;
-  return known.emplace(&op, c10::Dispatcher::singleton().findSchemaOrThrow(op.schema().name().c_str(), op.schema().overload_name().c_str())).first->second;
-}
-
 // The number in a tensor that stands in the graph as a constant.
 c10::IValue constant_number(const c10::IValue& value) {
   if (!value.isTensor() || value.toTensor().dim() != 0 || value.toTensor().scalar_type() != at::kLong || Wrapper::of(value.toTensor())) return value;
@@ -195,7 +188,7 @@ bool ScriptRun::symbolic(const Node& node) {
   if (operands.empty()) return false;
   if (const char* const name = arithmetic_of(node, operands)) return bind(node, {run_symbolic_op(*find_symbolic_op(name), operands)}), true;
   if (const c10::IValue value = folded(node, operands); !value.isNone()) return bind(node, {value}), true;
-  if (number_of_tensors(node)) return true;
+  if (number_of_tensors(node, operands)) return true;
   if (reads_constant(node, operands)) return bind(node, {constant_number(operands[0])}), true;
   if (node.kind() == c10::aten::tensor && is_symbol(operands[0]) && !operands[0].isSymBool()) return bind(node, {tensor_of_number(operands)}), true;
   if (node.kind() == c10::aten::Bool && is_symbol(operands[0])) return bind(node, {holds(operands[0])}), true;
@@ -216,8 +209,7 @@ bool ScriptRun::said_of_tensor(const Node& node, std::span<const c10::IValue> op
 
 // A traced program computes with tensors that hold sizes: `size`, NumToTensor, floor_divide by a constant, Int. Here they are symbols, until somebody
 // wants a tensor.
-bool ScriptRun::number_of_tensors(const Node& node) {
-  Values operands = inputs(node);
+bool ScriptRun::number_of_tensors(const Node& node, std::span<const c10::IValue> operands) {
   if (operands.size() < 2 || operands.size() > 3 || (!is_symbol(operands[0]) && !is_symbol(operands[1]))) return false;
   if (operands.size() == 3 && (!operands[2].isInt() || operands[2].toInt() != 1)) return false;
   const Values both{constant_number(operands[0]), constant_number(operands[1])};
@@ -231,7 +223,7 @@ void ScriptRun::call(const Node& node) {
   const torch::jit::Operator& op = node.getOperator();
   Values stack = inputs(node);
   if (op.isC10Op()) {
-    const c10::OperatorHandle& handle = handle_of(op);
+    const auto handle = c10::Dispatcher::singleton().findSchemaOrThrow(op.schema().name().c_str(), op.schema().overload_name().c_str());
     const auto& formals = handle.schema().arguments();
     for (size_t i = 0; i < stack.size() && i < formals.size(); ++i) stack[i] = fitting(stack[i], formals[i]);
     handle.callBoxed(stack);

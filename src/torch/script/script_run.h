@@ -33,7 +33,7 @@ class ScriptRun {
   void loop(const Node& node);
   void call(const Node& node);
   bool symbolic(const Node& node);
-  bool number_of_tensors(const Node& node);
+  bool number_of_tensors(const Node& node, std::span<const c10::IValue> operands);
   void bind(const Node& node, Values results);
   const c10::IValue& at(const Value* value) const { return values_.at(value).value; }
   void set(const Value* value, c10::IValue to);
