@@ -9,36 +9,36 @@ namespace escapement {
 
 std::atomic<int> fork_count::forks{0};
 
-class ForkMutexes {
+class MutexesOfForks {
  public:
-  static ForkMutexes& all() {
-    static ForkMutexes* const one = new ForkMutexes;  // never destroyed: locks of static objects outlive it
+  static MutexesOfForks& all() {
+    static MutexesOfForks* const one = new MutexesOfForks;  // never destroyed: locks of static objects outlive it
     return *one;
   }
 
-  void add(ForkMutex& mutex) {
+  void add(HeldOverForks& held) {
     const std::lock_guard lock(list_);
-    mutex.next_ = first_;
-    if (first_ != nullptr) first_->before_ = &mutex;
-    first_ = &mutex;
+    held.next_ = first_;
+    if (first_ != nullptr) first_->before_ = &held;
+    first_ = &held;
   }
-  void remove(ForkMutex& mutex) {
+  void remove(HeldOverForks& held) {
     const std::lock_guard lock(list_);
-    (mutex.before_ != nullptr ? mutex.before_->next_ : first_) = mutex.next_;
-    if (mutex.next_ != nullptr) mutex.next_->before_ = mutex.before_;
+    (held.before_ != nullptr ? held.before_->next_ : first_) = held.next_;
+    if (held.next_ != nullptr) held.next_->before_ = held.before_;
   }
 
   // --- around fork
   void take() {
     list_.lock();
-    ForkMutex* waited_for = nullptr;
-    while (ForkMutex* const busy = try_all(waited_for)) {
+    HeldOverForks* waited_for = nullptr;
+    while (HeldOverForks* const busy = try_all(waited_for)) {
       waited_for = busy;
-      busy->lock();
+      busy->mutex_.lock();
     }
   }
   void release() {
-    for (ForkMutex* each = first_; each != nullptr; each = each->next_) each->unlock();
+    for (HeldOverForks* each = first_; each != nullptr; each = each->next_) each->mutex_.unlock();
     list_.unlock();
   }
   void release_in_child() {
@@ -48,30 +48,30 @@ class ForkMutexes {
 
  private:
   // All but `mine`, which is held already. One that another thread holds; then none is held any more, nor `mine`.
-  ForkMutex* try_all(ForkMutex* mine) {
-    ForkMutex* busy = first_;
-    while (busy != nullptr && (busy == mine || busy->try_lock())) busy = busy->next_;
+  HeldOverForks* try_all(HeldOverForks* mine) {
+    HeldOverForks* busy = first_;
+    while (busy != nullptr && (busy == mine || busy->mutex_.try_lock())) busy = busy->next_;
     if (busy == nullptr) return nullptr;
-    for (ForkMutex* each = first_; each != busy; each = each->next_) {
-      if (each != mine) each->unlock();
+    for (HeldOverForks* each = first_; each != busy; each = each->next_) {
+      if (each != mine) each->mutex_.unlock();
     }
-    if (mine != nullptr) mine->unlock();
+    if (mine != nullptr) mine->mutex_.unlock();
     return busy;
   }
 
   std::mutex list_;
-  ForkMutex* first_ = nullptr;
+  HeldOverForks* first_ = nullptr;
 };
 
 namespace {
 
 [[maybe_unused]] const int registered =
-    pthread_atfork([] { ForkMutexes::all().take(); }, [] { ForkMutexes::all().release(); },
-                   [] { ForkMutexes::all().release_in_child(); });
+    pthread_atfork([] { MutexesOfForks::all().take(); }, [] { MutexesOfForks::all().release(); },
+                   [] { MutexesOfForks::all().release_in_child(); });
 
 }  // namespace
 
-ForkMutex::ForkMutex() { ForkMutexes::all().add(*this); }
-ForkMutex::~ForkMutex() { ForkMutexes::all().remove(*this); }
+HeldOverForks::HeldOverForks(std::mutex& mutex) : mutex_(mutex) { MutexesOfForks::all().add(*this); }
+HeldOverForks::~HeldOverForks() { MutexesOfForks::all().remove(*this); }
 
 }  // namespace escapement

@@ -15,20 +15,27 @@ extern std::atomic<int> forks;
 // How many forks lie behind this process: what was begun at another count was begun in the parent.
 inline int forks() { return fork_count::forks.load(std::memory_order_relaxed); }
 
-// A std::mutex that no other thread holds while the process forks, since the forking thread takes all of these first: what it
-// protects is whole in the child. To be held for moments: never around the program's own code, a callback, the compiler, the release
-// of compiled code, or the making or end of another ForkMutex, and never by a thread that forks. Making and ending one wait for a
-// fork that is under way: not to be done under a lock of another kind, which the child would then find taken.
-class ForkMutex : public std::mutex {
+// While one lives, no other thread holds `mutex` while the process forks, since the forking thread takes all of these first: what a
+// mutex protects is whole in the child. One at a time for a mutex. To be held for moments: never around the program's own code, a
+// callback, the compiler, the release of compiled code, or the making or end of a HeldOverForks, and never by a thread that forks.
+// Making and ending one wait for a fork that is under way: not to be done under a lock of another kind, which the child would then
+// find taken.
+class HeldOverForks {
  public:
-  ForkMutex();
-  ~ForkMutex();
-  ForkMutex(const ForkMutex&) = delete;
-  ForkMutex& operator=(const ForkMutex&) = delete;
+  explicit HeldOverForks(std::mutex& mutex);
+  ~HeldOverForks();
+  HeldOverForks(const HeldOverForks&) = delete;
+  HeldOverForks& operator=(const HeldOverForks&) = delete;
 
  private:
-  friend class ForkMutexes;
-  ForkMutex *next_ = nullptr, *before_ = nullptr;  // among all that there are
+  friend class MutexesOfForks;
+  std::mutex& mutex_;
+  HeldOverForks *next_ = nullptr, *before_ = nullptr;  // among all that there are
+};
+
+// A std::mutex that is held over forks for as long as there is one.
+class ForkMutex : public std::mutex {
+  HeldOverForks held_{*this};
 };
 
 // One thread at a time, for as long as it takes. It is free in a child, whoever has it in the parent, and so protects no data by itself.

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -29,6 +31,26 @@ TEST(Fork, IsCounted) {
   const int before = forks();
   EXPECT_TRUE(in_child([&] { return forks() == before + 1; }));
   EXPECT_EQ(forks(), before);
+}
+
+TEST(Fork, FindsALockOfALibraryFree) {
+  std::mutex of_a_library;
+  const HeldOverForks held(of_a_library);
+  std::atomic<bool> done{false};
+  std::thread thread([&] {
+    while (!done) {
+      const std::lock_guard lock(of_a_library);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  });
+  for (int time = 0; time < 10; ++time) {
+    EXPECT_TRUE(in_child([&] {
+      const std::lock_guard lock(of_a_library);
+      return true;
+    }));
+  }
+  done = true;
+  thread.join();
 }
 
 TEST(Fork, FindsWhatALockProtectsWhole) {

@@ -15,6 +15,8 @@
 #include <string_view>
 #include <vector>
 
+#include "support/fork.h"
+
 namespace escapement {
 
 class CppLocations {
@@ -26,7 +28,7 @@ class CppLocations {
   static constexpr size_t kCandidates = 8;  // inlined or not, some of them are torch's headers and ours
   using Place = std::array<const void*, kCandidates>;
   int number_of(Place place, std::string named);
-  mutable std::mutex mutex_;
+  mutable ForkMutex mutex_;
   std::map<std::pair<Place, std::string>, int> numbers_;
   std::vector<std::pair<Place, std::string>> places_;
 };

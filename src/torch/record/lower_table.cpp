@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "torch/record/lower.h"
+#include "support/fork.h"
 #include "torch/record/lower_families.h"
 #include "trace/ops.h"
 
@@ -97,7 +98,7 @@ constexpr std::string_view kWhole[] = {
     "fill_diagonal", "cov", "corrcoef", "take_along_dim", "tensordot", "inner", "repeat_interleave",
 };
 
-std::mutex learned_mutex;
+ForkMutex learned_mutex;
 std::set<std::string>& learned() {
   static std::set<std::string> names;
   return names;

@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include "support/error.h"
+#include "support/fork.h"
 
 namespace escapement {
 namespace {
@@ -194,7 +195,7 @@ std::array<uint64_t, Flags::kWords> meaning_of(const Flags& flags) {
 // --- known states
 
 struct KnownFlags {
-  std::mutex mutex;
+  ForkMutex mutex;
   std::deque<Flags> states;                  // addresses stay; those of one number mean the same
   uint32_t numbers = 0;
 };

@@ -17,6 +17,7 @@
 #include <algorithm>
 
 #include "support/float_mode.h"
+#include "support/fork.h"
 #include "torch/record/process_flags.h"
 #include "torch/record/recorder_tape.h"
 
@@ -90,6 +91,13 @@ constexpr Row kRows[] = {
 };
 
 // --- generators
+
+// torch's own generator, which a recording asks at every operator: a child would find its lock taken by a thread that drew or recorded
+// in the parent. Never ended: a fork comes whenever it comes.
+[[maybe_unused]] const HeldOverForks& default_generator = []() -> const HeldOverForks& {
+  static at::Generator* const generator = new at::Generator(at::detail::getDefaultCPUGenerator());
+  return *new HeldOverForks(generator->mutex());
+}();
 
 // Two engines are compared member by member: there is padding between them.
 bool same_engine(const at::mt19937_data_pod& a, const at::mt19937_data_pod& b) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "support/fork.h"
 #include "support/json.h"
 #include "torch/region/hooks.h"
 
@@ -32,7 +33,7 @@ class Journal {
   const std::string& name_;
   const bool strict_;
   const Hooks& hooks_;
-  mutable std::mutex mutex_;
+  mutable ForkMutex mutex_;
   std::map<Reason, int64_t> fallbacks_;
   std::vector<std::string> misses_;
   bool warned_ = false;

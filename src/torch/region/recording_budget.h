@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "support/fork.h"
 #include "support/reason.h"
 #include "torch/record/recorder.h"
 
@@ -57,7 +58,7 @@ class RecordingBudget {
 
   const int64_t most_;
   int most_of_a_form_ = INT_MAX;
-  mutable std::mutex mutex_;
+  mutable ForkMutex mutex_;
   std::map<std::string, Refused> refused_;    // by form
   std::map<std::string, int> spent_;          // by form, if forms are limited
   std::vector<at::Generator> generators_;     // that recordings drew from

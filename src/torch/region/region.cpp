@@ -203,13 +203,21 @@ Region::Answer Region::run_refused(const Values& arguments, Values& outputs) {
   return {Answer::How::eager, Reason::caught_exception};
 }
 
-Region::Answer Region::run_replaying(const Values& arguments, Values& outputs, Reason why) {
-  journal_.note_fallback(why);
+// Made outside of the lock, which a fork may want (support/fork.h).
+ReplayRegion& Region::replay_region() {
   {
     const std::lock_guard lock(mutex_);
-    if (!replay_) replay_ = std::make_unique<ReplayRegion>(name_, forward_, options_);
+    if (replay_) return *replay_;
   }
-  replay_->call(arguments, outputs);
+  auto made = std::make_unique<ReplayRegion>(name_, forward_, options_);
+  const std::lock_guard lock(mutex_);
+  if (!replay_) replay_ = std::move(made);
+  return *replay_;
+}
+
+Region::Answer Region::run_replaying(const Values& arguments, Values& outputs, Reason why) {
+  journal_.note_fallback(why);
+  replay_region().call(arguments, outputs);
   return {Answer::How::replay, why};
 }
 

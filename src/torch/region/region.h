@@ -22,6 +22,7 @@
 #include "escapement/export.h"
 #include "jit/run/object_code.h"
 #include "support/error.h"
+#include "support/fork.h"
 #include "support/options.h"
 #include "torch/record/flow.h"
 #include "torch/record/recorder.h"
@@ -118,6 +119,7 @@ class ESCAPEMENT_API Region : public Body {
   Answer run_eagerly(const Values& arguments, Values& outputs, Reason why);
   Answer run_refused(const Values& arguments, Values& outputs);
   Answer run_replaying(const Values& arguments, Values& outputs, Reason why);
+  ReplayRegion& replay_region();
   // --- recording
   Answer record(const Values& arguments, Values& outputs, std::shared_ptr<Turn> turn);
   Recording run_recorded(Recorder& recorder, Values wrapped, Values& outputs, bool exits_everywhere);
@@ -154,7 +156,7 @@ class ESCAPEMENT_API Region : public Body {
   RecordingBudget budget_;
   Journal journal_;
   VersionMaker maker_;
-  mutable std::mutex mutex_;                          // of these two:
+  mutable ForkMutex mutex_;                           // of these two:
   std::unique_ptr<ReplayRegion> replay_;              // from the first call that goes there
   std::optional<BodyEffects> effects_;                // of all recordings
   BuildThreads threads_;                              // the last member: they use the others

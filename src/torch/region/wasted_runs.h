@@ -6,6 +6,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "support/fork.h"
 #include "torch/region/version.h"
 
 namespace escapement {
@@ -22,7 +23,7 @@ class WastedRuns {
  private:
   std::atomic<int> runs_{0};
   std::atomic<bool> exits_everywhere_;
-  std::mutex mutex_;                         // of these two:
+  ForkMutex mutex_;                         // of these two:
   int64_t answered_ = 0;
   int fruitless_ = 0;
 };

@@ -36,7 +36,7 @@ SegmentLaunch::Ready* SegmentLaunch::find(const Slots& live) const {
 SegmentLaunch::Ready* SegmentLaunch::ready(const Slots& live, const Options& options, std::string& failure) {
   if (Ready* known = find(live)) return known;
   if (!includes(results_, live)) return nullptr;
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard turn(making_);
   if (Ready* known = find(live)) return known;
   if (failed()) return nullptr;
   try {

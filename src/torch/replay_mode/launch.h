@@ -8,6 +8,7 @@
 #include <mutex>
 #include <vector>
 
+#include "support/fork.h"
 #include "support/json.h"
 #include "torch/program/program.h"
 
@@ -48,7 +49,7 @@ class SegmentLaunch {
 
   const Recording recording_;
   const Slots results_;
-  std::mutex mutex_;
+  ForkTurn making_;
   std::atomic<Ready*> programs_{nullptr};
   int count_ = 0;
   std::atomic<int> failed_{-1};   // a Reason; read by threads that hold no lock

@@ -23,6 +23,7 @@
 #include <tuple>
 #include <vector>
 
+#include "support/fork.h"
 #include "support/options.h"
 #include "support/reason.h"
 #include "torch/replay_mode/formula.h"
@@ -192,7 +193,6 @@ class StreamTree {
   void note_recording() { recordings_.fetch_add(1, std::memory_order_relaxed); }
   void note_call() { calls_.fetch_add(1, std::memory_order_relaxed); }
 
-  std::mutex& mutex() const { return mutex_; }
   std::string text() const;
   std::string json() const;
 
@@ -201,7 +201,7 @@ class StreamTree {
 
   const std::string name_;
   const Options options_;
-  mutable std::mutex mutex_;
+  mutable ForkMutex mutex_;
   std::map<std::tuple<uint64_t, uint64_t, c10::ScalarType>, std::unique_ptr<StreamNode>> roots_;
   std::set<const c10::FunctionSchema*> refused_, fixed_;
   std::atomic<bool> any_refused_{false};

@@ -101,8 +101,11 @@ def test_a_fork_while_another_thread_records(tmp_path):
 
 def test_a_fork_while_other_threads_compile(tmp_path):
     run(tmp_path, """
-    same(escapement.jit(torch.neg), torch.neg, 3)   # else a child could inherit an import that is under way
     programs = [lambda x, k=k: torch.tanh(x + k) * k for k in range(200)]
+    fn = lambda x: torch.relu(x) * 3 + 1
+    # What a process does once (imports, static objects of torch and of the C library) is done: a child could inherit it half-way.
+    same(escapement.jit(programs[0]), programs[0], 3)
+    same(escapement.jit(fn), fn, 3)
     stop = threading.Event()
 
     def compile_on():
@@ -114,10 +117,28 @@ def test_a_fork_while_other_threads_compile(tmp_path):
 
     thread = threading.Thread(target=compile_on)
     thread.start()
-    fn = lambda x: torch.relu(x) * 3 + 1
     for _ in range(10):
         in_child(lambda: same(escapement.jit(fn), fn, 3, 8, 1))
         time.sleep(0.01)
+    stop.set()
+    thread.join()
+    """)
+
+
+def test_a_fork_while_another_thread_draws_random_numbers(tmp_path):
+    run(tmp_path, """
+    same(escapement.jit(torch.neg), torch.neg, 3)   # the library is there
+    stop = threading.Event()
+
+    def draw():
+        while not stop.is_set():
+            torch.randn(100_000)    # which holds the lock of torch's generator most of the time
+
+    thread = threading.Thread(target=draw)
+    thread.start()
+    fn = lambda x: torch.relu(x) * 3 + 1
+    for _ in range(5):
+        in_child(lambda: same(escapement.jit(fn), fn, 3, 8, 1))
     stop.set()
     thread.join()
     """)
