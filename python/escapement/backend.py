@@ -146,10 +146,29 @@ def region(gm, meta_key, values, name, code, grad=False):
     symbols.install()   # a graph's arithmetic is Python's
     symbols.make_known_to_numpy()
     placeholders = list(gm.graph.find_nodes(op="placeholder"))
-    made = core().Region(gm.forward, bindings(placeholders, meta_key), values, name, grad)
+    inputs = bindings(placeholders, meta_key)
+    made = core().Region(gm.forward, inputs, values, name, grad)
     made.set_locator(Locator(gm, dynamo.line_table(gm)))
     LEDGER.note_region(code, made, dynamo.input_names(placeholders, meta_key), dynamo.current_version())
-    return made
+    return with_objects(gm, made, placeholders, inputs)
+
+
+def with_objects(gm, made, placeholders, inputs):
+    """A graph may hand back what is neither tensor nor number, such as a group of processes that its backward needs: as it came."""
+    answer = next(iter(gm.graph.find_nodes(op="output"))).args[0]
+    objects = {node: number for number, node in enumerate(placeholders) if inputs[number] == ("other",)}
+    nodes = answer if isinstance(answer, (tuple, list)) else ()
+    handed = [(place, objects[node]) for place, node in enumerate(nodes) if isinstance(node, torch.fx.Node) and node in objects]
+    if not handed:
+        return made
+
+    def run(*arguments):
+        results = list(made(*arguments))
+        for place, number in handed:
+            results[place] = arguments[number]
+        return results
+
+    return run
 
 
 def body_region(gm, values, name, code):

@@ -50,6 +50,9 @@ bool is_expensive(Op op);  // takes long enough that it should not be computed t
 // The reads and writes of one storage inside `members` (ascending) are at equal addresses and in a legal order.
 bool writes_are_in_place(FuseGraph& graph, const std::vector<uint32_t>& members, std::span<const Dim> extents);
 
+// By instruction: whether a check reads its result.
+CheckedVector<bool> checked_instrs(const Trace& trace);
+
 // The order of execution: ids of groups that are alive.
 std::vector<uint32_t> order_groups(const FuseGraph& graph, const CheckedVector<Group>& groups);
 

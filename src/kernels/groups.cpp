@@ -23,6 +23,11 @@ class Bits {
   void clear(size_t i) {
     if (i / 64 < words_.size()) words_[i / 64] &= ~(uint64_t{1} << (i % 64));
   }
+  bool meets(const Bits& other) const {
+    for (size_t i = 0; i < words_.size() && i < other.words_.size(); ++i)
+      if ((words_[i] & other.words_[i]) != 0) return true;
+    return false;
+  }
   bool test(size_t i) const { return i / 64 < words_.size() && ((words_[i / 64] >> (i % 64)) & 1); }
   void add(const Bits& other) {
     if (words_.size() < other.words_.size()) words_.resize(other.words_.size(), 0);
@@ -38,6 +43,7 @@ class Grouper {
   Grouper(Trace& trace, const FusionLimits& limits) : limits_(limits), made_{make_graph(trace), {}, {}, {}}, graph_(made_.graph) {}
 
   Grouping run() {
+    find_checks();
     again_ = limits_.fuse ? recomputable(graph_) : std::vector<bool>(graph_.nodes.size(), false);
     for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
       make_group(n);
@@ -51,6 +57,33 @@ class Grouper {
   }
 
  private:
+  // --- what must not be delayed: behind an act that others see a check that fails comes too late
+  void find_checks() {
+    const CheckedVector<bool> checked = checked_instrs(graph_.trace);
+    for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
+      const GraphNode& node = graph_.nodes[n];
+      if (checked[node.instr.index]) checks_.set(n);
+      if (acts(node)) acts_.set(n);
+    }
+  }
+
+  bool acts(const GraphNode& node) const {
+    const Instr& instr = graph_.instr(node);
+    const auto is_input = [&](uint32_t operand) { return !graph_.trace[graph_.trace.type(instr.operands[operand]).root].definition; };
+    return (instr.op == Op::call && instr.effect) || std::any_of(instr.writes.begin(), instr.writes.end(), is_input);
+  }
+
+  // One holds a check's value, which need not wait for any act, and the other is one or waits for one.
+  bool delays_check(uint32_t a, uint32_t b) const {
+    const auto waits = [&](uint32_t g) { return deps_[g].meets(acts_) || meets(g, acts_); };
+    return (meets(a, checks_) && !waits(a) && waits(b)) || (meets(b, checks_) && !waits(b) && waits(a));
+  }
+
+  bool meets(uint32_t group, const Bits& nodes) const {
+    const auto& members = made_.groups[group].members;
+    return std::any_of(members.begin(), members.end(), [&](uint32_t m) { return nodes.test(m); });
+  }
+
   // --- one group per node to begin with: its id is the node's number
   void make_group(uint32_t n) {
     GraphNode& node = graph_.nodes[n];
@@ -144,6 +177,7 @@ class Grouper {
     if (weight_[a] + weight_[b] > limits_.max_ops) return refuse(Reason::apart_size_limit);
     if (!may_share_kernel(a, b, why)) return false;
     if (makes_cycle(a, b) || makes_cycle(b, a)) return refuse(Reason::apart_cycle);
+    if (delays_check(a, b)) return refuse(Reason::apart_write_order);
     const JoinedDomain domain = join_domains(graph_, first, second);
     if (!domain.joined) return refuse(domain.why);
     return commit(a, b, domain) || refuse(Reason::apart_write_order);
@@ -273,6 +307,7 @@ class Grouper {
   FusionLimits limits_;
   Grouping made_;
   FuseGraph& graph_;
+  Bits checks_, acts_;             // nodes
   CheckedVector<bool> again_;
   CheckedVector<Bits> deps_;
   CheckedVector<int> weight_;       // per group

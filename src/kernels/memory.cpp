@@ -21,6 +21,7 @@ class Memory {
 
   void run() {
     find_outputs();
+    find_kept();
     add_inputs();
     for (uint32_t s = 0; s < plan_.steps.size(); ++s) visit_step(s);
     extend_outputs();
@@ -57,6 +58,19 @@ class Memory {
     }
   }
 
+  // An operator of somebody else's may keep a tensor that it is given (in a list, or because a thread of its own still reads it): those get
+  // memory of their own, which is theirs when the call is over. The bodies of a flow may hold such operators.
+  void find_kept() {
+    kept_.assign(trace_.values.size(), false);
+    for (const Instr& instr : trace_.instrs) {
+      if (instr.op != Op::call || instr.attrs.target.starts_with("aten::")) continue;
+      for (const ValueId operand : instr.operands)
+        if (operand && trace_[operand].kind == ValueKind::tensor) kept_[trace_.type(operand).root] = true;
+    }
+  }
+
+  bool is_of_host(ValueId root) const { return leaves_[root] || kept_[root]; }
+
   uint32_t add_buffer(Buffer::Kind kind, ValueId root, uint32_t step) {
     Buffer b;
     b.kind = kind;
@@ -78,7 +92,7 @@ class Memory {
 
   uint32_t use(ValueId root, uint32_t step) {
     uint32_t b = buffer_of_root_[root];
-    if (b == kNone) b = add_buffer(leaves_[root] ? Buffer::Kind::output : Buffer::Kind::temporary, root, step);
+    if (b == kNone) b = add_buffer(is_of_host(root) ? Buffer::Kind::output : Buffer::Kind::temporary, root, step);
     plan_.buffers[b].last = std::max(plan_.buffers[b].last, step);
     return b;
   }
@@ -111,7 +125,7 @@ class Memory {
   bool can_plan_result(const Instr& instr) const {
     if (info(instr.op).kind != OpKind::contract || instr.op == Op::attention || instr.results.size() != 1) return false;
     const ValueId v = instr.results[0];
-    return trace_.type(v).root == v && !leaves_[v];
+    return trace_.type(v).root == v && !is_of_host(v);
   }
 
   void extend_outputs() {
@@ -245,7 +259,7 @@ class Memory {
   Trace& trace_;
   const CheckedVector<std::vector<ValueId>>& roots_;
   IdMap<ValueId, uint32_t> buffer_of_root_;
-  IdMap<ValueId, bool> leaves_;
+  IdMap<ValueId, bool> leaves_, kept_;
   CheckedVector<Slot> slots_;
 };
 

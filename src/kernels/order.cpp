@@ -97,19 +97,24 @@ class Successors {
 // By group: the first of its members that a check reads, if any does.
 CheckedVector<uint32_t> first_checked(const FuseGraph& graph, size_t groups) {
   CheckedVector<uint32_t> first(groups, UINT32_MAX);
-  std::vector<bool> checked(graph.trace.instrs.size());
-  for (const Guard& guard : graph.trace.guards)
-    for (const Dim side : {guard.left, guard.right})
-      for (const Symbol symbol : graph.trace.dims.symbols(side)) {
-        const ValueId source = graph.trace.dims.info(symbol).source.value;
-        if (source && graph.trace[source].definition) checked[graph.trace[source].definition.index] = true;
-      }
+  const CheckedVector<bool> checked = checked_instrs(graph.trace);
   for (uint32_t i = static_cast<uint32_t>(graph.nodes.size()); i-- > 0;)
     if (const GraphNode& node = graph.nodes[i]; checked[node.instr.index] && node.group != kNoIndex) first[node.group] = i;
   return first;
 }
 
 }  // namespace
+
+CheckedVector<bool> checked_instrs(const Trace& trace) {
+  CheckedVector<bool> checked(trace.instrs.size(), false);
+  for (const Guard& guard : trace.guards)
+    for (const Dim side : {guard.left, guard.right})
+      for (const Symbol symbol : trace.dims.symbols(side)) {
+        const ValueId source = trace.dims.info(symbol).source.value;
+        if (source && trace[source].definition) checked[trace[source].definition.index] = true;
+      }
+  return checked;
+}
 
 std::vector<uint32_t> order_groups(const FuseGraph& graph, const CheckedVector<Group>& groups) {
   const Successors successors(graph, groups.size());

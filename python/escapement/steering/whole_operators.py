@@ -77,7 +77,8 @@ def are_trained(given):
 
 def are_usual(given):
     of_one_type = len({tensor.dtype for tensor in given if tensor.is_floating_point()}) < 2 and len({tensor.device for tensor in given}) == 1
-    return of_one_type and not torch.is_autocast_enabled(given[0].device.type)
+    device = given[0].device.type
+    return of_one_type and not (torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device))   # meta has none
 
 
 def tensors_in(arguments):

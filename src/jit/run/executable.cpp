@@ -175,7 +175,7 @@ void Host::launch(uint32_t, PreparedLaunch&, std::span<void* const>) { throw Int
   return 0;
 }
 
-int64_t Executable::launch(Context& context, uint32_t index) const {
+int64_t Executable::launch(Context& context, Host& host, uint32_t index) const {
   const LaunchRecipe& recipe = recipes_[index];
   Launch& launch = context.launches[index];
   if (const uint64_t epoch = context.epochs[recipe.level]; launch.epoch != epoch) {
@@ -183,6 +183,7 @@ int64_t Executable::launch(Context& context, uint32_t index) const {
     prepare(recipe, context.table, context.threads, launch);
     launch.epoch = epoch;
   }
+  if (launch.takes_long) host.takes_long();
   return escapement::run(recipe, launch, context.bases, parallel_);
 }
 
@@ -235,7 +236,7 @@ RunResult Executable::run(Context& context, Host& host) const {
     switch (code.kind) {
       case StepCode::Kind::kernel:
         count(Stat::launches);
-        if ((device_ ? launch_on_device(context, host, step, code.index) : launch(context, code.index)) != 0) return {RunStatus::gather_failed, step};
+        if ((device_ ? launch_on_device(context, host, step, code.index) : launch(context, host, code.index)) != 0) return {RunStatus::gather_failed, step};
         break;
       case StepCode::Kind::call:
         count(Stat::library_calls);

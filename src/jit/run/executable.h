@@ -59,6 +59,7 @@ class Host {
   virtual void* allocate(uint32_t buffer) = 0;     // fresh memory of an output buffer, in the root value's layout
   virtual bool call(uint32_t step) = 0;            // runs a CallStep and sets the bases of its results; false: a result does not
                                                    // have the layout that the plan relies on
+  virtual void takes_long() {}                     // what comes now keeps a core busy for a while
   virtual int64_t read(const Source& source) = 0;  // a symbol that appeared: size or stride of a result, or an item
   // A KernelStep of a plan for a device, whose streams and scratch memory the host knows of. `data`: as PreparedLaunch::launch.
   virtual void launch(uint32_t step, PreparedLaunch& launch, std::span<void* const> data);
@@ -128,7 +129,7 @@ class Executable {
   void place_temporaries(Context& context) const;
   void allocate(Context& context, Host& host, const StepCode& step) const;
   void read_born(Context& context, Host& host, uint32_t level) const;
-  int64_t launch(Context& context, uint32_t recipe) const;
+  int64_t launch(Context& context, Host& host, uint32_t recipe) const;
   int64_t launch_on_device(Context& context, Host& host, uint32_t step, uint32_t recipe) const;
 
   ParallelHost parallel_;

@@ -333,12 +333,14 @@ void prepare(const LaunchRecipe& recipe, std::span<const int64_t> table, int thr
   launch.inner = nest.schedule == Schedule::row ? 1 : points.vector;
   launch.empty = points.parallel == 0 || points.vector == 0;
   launch.segments = 0;
+  launch.takes_long = false;
   if (launch.empty) return;
   const int64_t elements = points.parallel * points.reduced * points.vector;  // checked where the sizes were multiplied
   int64_t cost = 0;
   if (__builtin_mul_overflow(elements, recipe.cost_per_element, &cost)) cost = INT64_MAX;
   if (launch.staging && launch.staging.pieces != Staging::Pieces::segments) plan_block(recipe, launch);
   plan_tile(recipe, launch);
+  launch.takes_long = cost >= kSerialCost;
   cut(nest, cost, threads, launch);
   if (launch.threads > 1 || launch.staging.pieces == Staging::Pieces::segments) plan_split(recipe, points.reduced, launch);
   if (launch.segments == 0) launch.function = recipe.code->function(launch.variant);

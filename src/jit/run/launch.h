@@ -78,6 +78,7 @@ struct Launch {
   Variant variant = Variant::general;
   KernelFunction function = nullptr;
   bool empty = false;              // nothing to write
+  bool takes_long = false;         // more than waking a thread does
   bool tunable = false;            // code for exactly these sizes would be faster, and there is none yet
   uint32_t uses = 0;               // since it was prepared
   Geometry geometry;               // as the kernel sees it

@@ -123,10 +123,23 @@ class Preparer {
   void note_writes() {
     for (const uint32_t operand : instr_.writes) {
       const uint32_t buffer = plan_.buffer_of[instr_.operands[operand].index];
-      if (buffer != kNone && plan_.buffers[buffer].kind == Buffer::Kind::input) {
+      if (buffer != kNone && plan_.buffers[buffer].kind == Buffer::Kind::input && is_declared(operand)) {
         recipe_.written_inputs.push_back(plan_.buffers[buffer].input);
       }
     }
+  }
+
+  // Written as the schema says, or by an operator of ATen's that is known to. Of somebody else's that hands back an argument nobody knows:
+  // eager counts no write.
+  bool is_declared(uint32_t operand) const {
+    if (instr_.attrs.target.starts_with("aten::") || instr_.attrs.target.starts_with("escapement::")) return true;
+    const auto& formals = recipe_.op->schema().arguments();
+    for (size_t i = 0; i < formals.size(); ++i) {
+      const auto& operands = instr_.attrs.args[i].operands;
+      const bool here = std::find(operands.begin(), operands.end(), static_cast<int32_t>(operand)) != operands.end();
+      if (here && formals[i].alias_info() && formals[i].alias_info()->isWrite()) return true;
+    }
+    return false;
   }
 
   bool can_use_out(const std::string& name, const std::string& overload) const {

@@ -17,6 +17,7 @@
 #include "support/error.h"
 #include "support/events.h"
 #include "support/float_mode.h"
+#include "support/interpreter.h"
 #include "support/options.h"
 #include "torch/program/calls.h"
 #include "torch/program/device_call.h"
@@ -103,7 +104,12 @@ class Program::Impl::Call final : public Host {
 
   void* allocate(uint32_t buffer) override { return tensors_.allocate(program_.output_buffers[buffer]); }
 
+  void takes_long() override {
+    if (!without_interpreter_) without_interpreter_.emplace();
+  }
+
   bool call(uint32_t step) override {
+    takes_long();
     drop_dead(step);
     const uint32_t number = program_.call_of_step[step];
     return run_call(program_.calls[number], states_[number], tensors_, *context_, program_.tensors);
@@ -132,6 +138,7 @@ class Program::Impl::Call final : public Host {
   TensorTable tensors_;
   std::vector<CallState> states_;
   std::optional<DeviceCall> device_;
+  std::optional<WithoutInterpreter> without_interpreter_;   // from the first step that takes long
   bool acted_ = false;                       // before this program began
 };
 
@@ -273,7 +280,12 @@ void Program::Impl::Call::bind(std::span<const Argument> arguments) {
   }
 }
 
+// The interpreter's lock is let go of at most once in a run, and taken again at its end.
 RunResult Program::Impl::Call::execute() {
+  struct End {
+    std::optional<WithoutInterpreter>& without;
+    ~End() { without.reset(); }
+  } end{without_interpreter_};
   if (program_.calls.empty() && !device_) return program_.executable.run(*context_, *this);
   const LibraryMode mode;
   return program_.executable.run(*context_, *this);

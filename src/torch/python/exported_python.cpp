@@ -1,4 +1,4 @@
-// See exported_python.h. The GIL is held throughout, as by a Region.
+// See exported_python.h. The GIL is held as by a Region (region_type.cpp).
 #include "torch/python/exported_python.h"
 
 #include <nanobind/stl/string.h>

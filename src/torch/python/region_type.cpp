@@ -3,7 +3,7 @@
 //   Region(forward, inputs, options, name, grad)   region(*args)   region.info()   region.set_locator(locator)
 //
 // forward: called with tensors, SymInts and the caller's other objects, positionally. inputs: one tuple per argument, see
-// input_spec_from_python. The GIL is held throughout: ATen releases it where it blocks.
+// input_spec_from_python. The GIL is held but where a program's work takes long (support/interpreter.h).
 #include "torch/python/region_type.h"
 
 #include <structmember.h>
@@ -34,6 +34,18 @@ PyObject* argument_for(const c10::IValue& value, Py_ssize_t i) {
   return Py_NewRef(current_arguments[i]);
 }
 
+// A body of a flow is called by a program that has let go of the lock.
+class Gil {
+ public:
+  Gil() = default;
+  ~Gil() { PyGILState_Release(state_); }
+  Gil(const Gil&) = delete;
+  Gil& operator=(const Gil&) = delete;
+
+ private:
+  const PyGILState_STATE state_ = PyGILState_Ensure();
+};
+
 // A new reference that an exception gives back too.
 class Reference {
  public:
@@ -56,6 +68,7 @@ void append_outputs(PyObject* result, Region::Values& outputs) {
 }
 
 void run_forward(RegionObject* self, const Region::Values& arguments, Region::Values& outputs) {
+  const Gil held;
   const Py_ssize_t count = static_cast<Py_ssize_t>(arguments.size());
   const Reference tuple(PyTuple_New(count));
   for (Py_ssize_t i = 0; i < count; ++i) {
@@ -187,17 +200,6 @@ class Courtesy {
 
  private:
   PyObject *type_, *value_, *trace_;
-};
-
-class Gil {
- public:
-  Gil() = default;
-  ~Gil() { PyGILState_Release(state_); }
-  Gil(const Gil&) = delete;
-  Gil& operator=(const Gil&) = delete;
-
- private:
-  const PyGILState_STATE state_ = PyGILState_Ensure();
 };
 
 int line_number(PyObject* locator) {

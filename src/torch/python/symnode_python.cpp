@@ -8,6 +8,7 @@
 
 #include <unwind.h>
 
+#include "support/interpreter.h"
 #include "torch/record/layout_questions.h"
 #include "torch/record/symnode_hooks.h"
 
@@ -98,6 +99,8 @@ void complete_node_class() {
 }  // namespace
 
 void install_python_hooks() {
+  interpreter_lock() = {[]() -> void* { return PyGILState_Check() != 0 ? PyEval_SaveThread() : nullptr; },
+                        [](void* held) { PyEval_RestoreThread(static_cast<PyThreadState*>(held)); }};
   python_hooks() = {&wrapped_number, &to_python, &from_python};
   set_shortcut_asks(&contiguous_asks);
   complete_node_class();

@@ -50,10 +50,14 @@ c10::IValue value_from_python(PyObject* object) {
 
 namespace {
 
-// An integer of more than 64 bits. Made and dropped with the GIL held, as all of a Region's call.
+// An integer of more than 64 bits. Made with the GIL held.
 struct WideInteger : torch::CustomClassHolder {
   explicit WideInteger(PyObject* number) : object(Py_NewRef(number)) {}
-  ~WideInteger() override { Py_DECREF(object); }
+  ~WideInteger() override {
+    const PyGILState_STATE state = PyGILState_Ensure();
+    Py_DECREF(object);
+    PyGILState_Release(state);
+  }
   PyObject* const object;
 };
 

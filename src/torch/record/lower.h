@@ -52,12 +52,14 @@ struct OpPlan {
   std::string base;             // "add"; empty outside aten
   Lowering lower = nullptr;
   const SizeRuleRow* sizes = nullptr;
-  bool decompose = false;       // a composite that is recorded through its parts
+  bool decompose = false;       // a composite that is recorded through its parts ...
+  c10::DispatchKey parts = c10::DispatchKey::CompositeImplicitAutograd;   // ... which this kernel calls
   bool autocast = false;        // has an autocast kernel
   bool metadata = false;        // changes its argument's sizes or storage in place
   bool random = false;
   bool pointwise = false;
   bool pass = false;            // of no interest (profiler marks)
+  bool collective = false;      // other processes take part: made once, in the program's order, whoever uses the result
   bool host_result = false;     // returns something that is no tensor
   enum class Form : uint8_t { functional, in_place, out } form = Form::functional;
   std::vector<uint32_t> writes; // arguments written

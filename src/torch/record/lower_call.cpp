@@ -96,7 +96,7 @@ class CallRecorder {
     std::vector<TensorType> types;
     for (size_t i = 0; i < call_.reals.size(); ++i) types.push_back(result_type(i));
     const std::vector<uint32_t> writes = written_operands(collected);
-    const bool effect = !writes.empty() || draws() || returns_nothing() || effects_.other;
+    const bool effect = !writes.empty() || draws() || returns_nothing() || effects_.other || call_.plan.collective;
     const InstrId instr = call_.build.call(library_target(call_.plan.target), collected.operands, std::move(collected.args), std::move(types),
                                            writes, effect, draws() ? Reason::call_random : call_.why);
     call_.results = call_.tape.trace()[instr].results;
@@ -311,6 +311,13 @@ class CallRecorder {
     return find_argument([&](const at::Tensor& t, ValueId) { return t.is_same(real); });
   }
 
+  // An operator of somebody else's that returns what it was given has done something with it.
+  bool hands_back(size_t argument) const {
+    if (!call_.args[argument].isTensor() || !call_.value_at(static_cast<int>(argument))) return false;
+    const at::Tensor given = call_.real_at(static_cast<int>(argument));
+    return std::any_of(call_.reals.begin(), call_.reals.end(), [&](const at::Tensor& real) { return real.defined() && real.is_same(given); });
+  }
+
   std::vector<uint32_t> written_operands(const CallArgs& collected) const {
     std::vector<uint32_t> out;
     const auto add = [&](size_t arg) {
@@ -319,6 +326,8 @@ class CallRecorder {
     };
     for (const uint32_t arg : call_.plan.writes) add(arg);
     if (effects_.writes_arguments) add(1);  // the tensors of a flow
+    for (size_t arg = 0; call_.plan.base.empty() && arg < call_.args.size(); ++arg)
+      if (hands_back(arg)) add(arg);
     std::vector<std::string_view> hidden;
     if (writes_silently(call_.plan.base, hidden) && silent_write_applies())
       for (const std::string_view name : hidden)
@@ -412,6 +421,7 @@ void guard_sizes(OpCall& call) {
 // How many results there are.
 void guard_count(OpCall& call) {
   if (call.plan.form != OpPlan::Form::functional || !returns_list(call.plan)) return;
+  if (call.plan.collective) return;                           // as many as it is given
   if (call.plan.target.starts_with("escapement::")) return;   // flow.h: as many as the bodies have
   if (call.plan.base.empty()) return guard_sizes(call);
   if (call.plan.base != "split_copy" && call.plan.base != "unbind_copy") return;

@@ -43,6 +43,7 @@ DType common_type(OpCall& call, std::initializer_list<std::string_view> operands
 
 bool lower_add(OpCall& call);
 bool lower_addc(OpCall& call);
+bool lower_fma(OpCall& call);
 bool lower_alias(OpCall& call);
 bool lower_detach(OpCall& call);
 bool lower_amax(OpCall& call);

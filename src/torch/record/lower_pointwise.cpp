@@ -505,6 +505,14 @@ bool lower_addc(OpCall& call) {
   return emit(call, op, operands, with_factor(call.number("value", 1)));
 }
 
+// What Dynamo makes of an optimizer's addcmul_ and addcdiv_: a * b + c.
+bool lower_fma(OpCall& call) {
+  Operands operands(call);
+  if (!operands.add("c") || !operands.add("a") || !operands.add("b")) return call.decline(Reason::call_attribute);
+  if (!is_float(call.result_type())) return call.decline(Reason::call_dtype);
+  return emit(call, Op::addcmul, operands, with_factor(1));
+}
+
 bool lower_lerp(OpCall& call) {
   Operands operands(call);
   if (!operands.add("self") || !operands.add("end") || !operands.add("weight")) return call.decline(Reason::call_attribute);

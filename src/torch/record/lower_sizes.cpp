@@ -329,6 +329,29 @@ Sizes attention_backward(OpCall& call) {
   return sizes;
 }
 
+// Of collectives: each process gives as many rows, or gets as many.
+Sizes gathered(OpCall& call) {
+  std::vector<Dim> sizes = sizes_of(call, 0);
+  if (sizes.empty()) return {};
+  sizes[0] = call.table().mul(sizes[0], call.dim("group_size"));
+  return {sizes};
+}
+
+Sizes scattered(OpCall& call) {
+  std::vector<Dim> sizes = sizes_of(call, 0);
+  if (sizes.empty()) return {};
+  sizes[0] = call.table().floordiv(sizes[0], call.dim("group_size"));
+  return {sizes};
+}
+
+// Lists: each result has the sizes of the first list's tensor.
+Sizes as_each(OpCall& call) {
+  Sizes out;
+  for (const ValueId v : call.values)
+    if (v && out.size() < call.reals.size()) out.push_back(call.type(v).sizes);
+  return out;
+}
+
 constexpr ResultLayout like = ResultLayout::preserved, fixed = ResultLayout::contiguous, image = ResultLayout::image, free = ResultLayout::of_operands, own = ResultLayout::own;
 
 constexpr SizeRuleRow kRules[] = {
@@ -377,6 +400,10 @@ constexpr SizeRuleRow kRules[] = {
     {"max_pool2d_with_indices_backward", as_second, image}, {"avg_pool2d_backward", as_second, image},
     {"_adaptive_avg_pool2d_backward", as_second, image},
     {"slice_backward", as_input_sizes, fixed}, {"select_backward", as_input_sizes, fixed},
+    // collectives
+    {"_c10d_functional::all_reduce", as_first, fixed}, {"_c10d_functional::broadcast", as_first, fixed},
+    {"_c10d_functional::all_gather_into_tensor", gathered, fixed}, {"_c10d_functional::reduce_scatter_tensor", scattered, fixed},
+    {"_c10d_functional::all_reduce_coalesced", as_each, fixed}, {"_c10d_functional::wait_tensor", as_first, own},
     // attention with its gradient
     {"_scaled_dot_product_flash_attention_for_cpu", attention_forward, ResultLayout::heads},
     {"_scaled_dot_product_flash_attention_for_cpu_backward", attention_backward, ResultLayout::heads},

@@ -35,7 +35,7 @@ constexpr Row kRows[] = {
     {"log_sigmoid", lower_log_sigmoid}, {"leaky_relu", lower_leaky_relu}, {"threshold", lower_threshold}, {"hardtanh", lower_hardtanh},
     {"threshold_backward", lower_threshold_backward},
     {"elu", lower_elu}, {"celu", lower_celu}, {"softplus", lower_softplus}, {"round", lower_round},
-    {"addcmul", lower_addc}, {"addcdiv", lower_addc}, {"lerp", lower_lerp},
+    {"addcmul", lower_addc}, {"addcdiv", lower_addc}, {"prims::fma", lower_fma}, {"lerp", lower_lerp},
     {"eq", lower_compare}, {"ne", lower_compare}, {"lt", lower_compare}, {"le", lower_compare}, {"gt", lower_compare}, {"ge", lower_compare},
     {"remainder", lower_remainder}, {"fmod", lower_remainder}, {"floor_divide", lower_floor_divide},
     {"hardshrink", lower_shrink}, {"softshrink", lower_shrink}, {"logit", lower_logit}, {"nan_to_num", lower_nan_to_num},

@@ -351,9 +351,9 @@ class OneOp {
     mirror_gradients(tape_, args_);
   }
 
-  // A functional op that returned an argument itself did nothing; unless it might copy at other sizes.
+  // A functional op of ATen's that returned an argument itself did nothing; unless it might copy at other sizes.
   bool returns_argument() {
-    if (plan_.lower || !plan_.writes.empty() || call_.reals.size() != 1 || plan_.random || call_.draws) return false;
+    if (plan_.base.empty() || plan_.lower || !plan_.writes.empty() || call_.reals.size() != 1 || plan_.random || call_.draws) return false;
     return argument_index(call_.reals[0]).has_value();
   }
 
@@ -380,9 +380,16 @@ class OneOp {
     call_.may_share = false;
     if (call_.choice && call_.choice->copies) call_.choice->atens = true;
     record_call(call_);
+    if (plan_.base.empty()) keep_arguments();
     if (plan_.pointwise && plan_.writes.empty() && tape_.live()) hold_seen_layout(call_);
     note_choice();
     refresh_written();
+  }
+
+  // What an operator of somebody else's hands back stays the tensor that it was.
+  void keep_arguments() {
+    for (size_t i = 0; i < call_.results.size(); ++i)
+      if (const auto argument = argument_index(call_.reals[i])) call_.results[i] = call_.value_at(static_cast<int>(*argument));
   }
 
   void note_choice() {
@@ -624,7 +631,7 @@ void decompose(Tape& tape, OpPlan& plan, const c10::OperatorHandle& op, Stack& s
   const bool live = tape.live();
   const bool decides = plan.base == "einsum";
   const std::vector<c10::IValue> given(stack.end() - (decides ? static_cast<std::ptrdiff_t>(op.schema().arguments().size()) : 0), stack.end());
-  op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, stack);
+  op.callBoxedForDispatchKey(plan.parts, stack);
   if (live && tape.recording.refused == Reason::storage_access && !plan.base.empty()) {
     learn_keep_whole(plan.base);
     tape.recording.learned = true;

@@ -1,4 +1,7 @@
 // What is known about an operator before its first call: read once per operator and thread from its schema, tags and kernels.
+#include <algorithm>
+#include <iterator>
+#include <string_view>
 #include <unordered_map>
 
 #include "torch/record/lower.h"
@@ -13,6 +16,13 @@ std::string base_of(const c10::FunctionSchema& schema, OpPlan::Form& form) {
   name.remove_prefix(6);
   if (form == OpPlan::Form::in_place && name.ends_with("_") && !name.ends_with("__")) name.remove_suffix(1);
   return std::string(name);
+}
+
+// Where operators live that talk to other processes, and `wait_tensor`, before which their results are not there.
+constexpr std::string_view kOfCollectives[] = {"_c10d_functional::", "_c10d_functional_autograd::", "c10d_functional::", "c10d::", "symm_mem::", "_dtensor::"};
+
+bool is_collective(std::string_view name) {
+  return std::any_of(std::begin(kOfCollectives), std::end(kOfCollectives), [&](std::string_view space) { return name.starts_with(space); });
 }
 
 bool shares(const c10::Argument& result, const c10::Argument& arg) {
@@ -48,17 +58,17 @@ OpPlan make_plan(const c10::OperatorHandle& op) {
   read_aliases(plan, schema);
   if (!plan.writes.empty()) plan.form = plan.writes[0] == 0 ? OpPlan::Form::in_place : OpPlan::Form::out;
   plan.base = base_of(schema, plan.form);
+  plan.collective = is_collective(plan.name);
   plan.pass = plan.name.starts_with("profiler::");
   plan.metadata = op.hasTag(at::Tag::inplace_view) || plan.base == "resize" || plan.base == "resize_as" || plan.base == "set";
   plan.random = op.hasTag(at::Tag::nondeterministic_seeded) || plan.base == "dropout";
   plan.pointwise = op.hasTag(at::Tag::pointwise);
   plan.autocast = op.hasKernelForDispatchKey(c10::DispatchKey::AutocastCPU);
-  if (!plan.base.empty()) {
-    plan.lower = find_lowering(plan.base);
-    plan.sizes = find_size_rule(plan.base);
-  }
-  plan.decompose = plan.lower == nullptr && !keep_whole(plan.base) &&
-                   op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+  const std::string& row = plan.base.empty() ? plan.name : plan.base;
+  plan.lower = find_lowering(row);
+  plan.sizes = find_size_rule(row);
+  if (plan.base.starts_with("_foreach_")) plan.parts = c10::DispatchKey::CompositeExplicitAutograd;   // a loop over the lists
+  plan.decompose = plan.lower == nullptr && !keep_whole(plan.base) && op.hasKernelForDispatchKey(plan.parts);
   return plan;
 }
 
