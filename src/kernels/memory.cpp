@@ -242,17 +242,30 @@ class Memory {
   }
 
   // --- results of calls are dropped by the first call step at or after their last use
+  // Where a kernel was the last to need it, memory is given back when the next call may ask for some.
   void release_calls() {
     CheckedVector<std::vector<ValueId>> ends(plan_.steps.size() + 1);
     for (const Buffer& b : plan_.buffers) {
-      if (b.kind == Buffer::Kind::call) ends[b.last].push_back(b.root);
+      if (may_be_of_host(b)) ends[b.last].push_back(b.root);
     }
     std::vector<ValueId> waiting;
     for (uint32_t s = 0; s < plan_.steps.size(); ++s) {
-      waiting.insert(waiting.end(), ends[s].begin(), ends[s].end());
       auto* call = std::get_if<CallStep>(&plan_.steps[s]);
-      if (call) call->dead_after = std::exchange(waiting, {});
+      if (!call) {
+        waiting.insert(waiting.end(), ends[s].begin(), ends[s].end());
+        continue;
+      }
+      call->dead_before = std::exchange(waiting, {});
+      call->dead_after = std::move(ends[s]);
     }
+  }
+
+  // Memory beside the arena. A library that would not write into planned memory brings its own (torch/program/calls_linear.cpp).
+  bool may_be_of_host(const Buffer& buffer) const {
+    if (buffer.kind == Buffer::Kind::call) return true;
+    if (buffer.kind == Buffer::Kind::output) return !leaves_[buffer.root];
+    const InstrId made = trace_[buffer.root].definition;
+    return buffer.kind == Buffer::Kind::temporary && made && info(trace_[made].op).kind == OpKind::contract;
   }
 
   LaunchPlan& plan_;

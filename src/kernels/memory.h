@@ -5,7 +5,7 @@
 
 namespace escapement {
 
-// Fills plan.buffers, buffer_of, slot_count, the operands' buffer numbers, `into_planned` and `dead_after`.
+// Fills plan.buffers, buffer_of, slot_count, the operands' buffer numbers, `into_planned`, `dead_before` and `dead_after`.
 // `roots`: per step, the root of each operand of a kernel step.
 void assign_buffers(LaunchPlan& plan, const CheckedVector<std::vector<ValueId>>& roots);
 

@@ -47,7 +47,8 @@ struct KernelStep {
 struct CallStep {
   InstrId instr;                     // a call or contract instruction of the trace
   bool into_planned = false;         // its (single) result has a planned buffer: use the out= form if ATen has one
-  std::vector<ValueId> dead_after;   // call buffers that die here
+  std::vector<ValueId> dead_before;  // buffers that may have memory beside the arena, and that no step needs from here on
+  std::vector<ValueId> dead_after;   // ... or behind this one
 };
 
 // A fact that can only be tested once born symbols are known (or at entry: see LaunchPlan::entry).

@@ -93,6 +93,7 @@ class Printer {
     for (ValueId v : instr.operands) out_ << " " << (v ? name(v) : "none");
     out_ << (s.into_planned ? " into" : " ->");
     for (ValueId v : instr.results) out_ << " " << name(v);
+    for (ValueId v : s.dead_before) out_ << " gone " << name(v);
     for (ValueId v : s.dead_after) out_ << " dead " << name(v);
     out_ << "\n";
   }

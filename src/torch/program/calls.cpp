@@ -49,6 +49,8 @@ class Preparer {
     for (size_t i = 0; i < formals.size(); ++i) recipe_.arguments.push_back(argument(instr_.attrs.args[i], formals[i]));
     for (const ValueId operand : instr_.operands) recipe_.operands.push_back(tensors_.add(operand));
     for (const ValueId result : instr_.results) recipe_.results.push_back(this->result(result));
+    for (const ValueId value : step_.dead_before)
+      if (plan_.buffer_of[value.index] != kNone) recipe_.dead_before.push_back(plan_.buffer_of[value.index]);
     for (const ValueId value : step_.dead_after) {
       if (plan_.buffer_of[value.index] == kNone) continue;
       // A size may be read from a result after the call: even from one that nothing else needs.
@@ -344,6 +346,7 @@ bool run_call(const CallRecipe& recipe, CallState& state, TensorTable& tensors, 
     torch::jit::Stack& stack;
     ~Clear() { stack.clear(); }  // whatever happens, no tensor of this call stays alive here
   } clear{state.stack};
+  for (const uint32_t buffer : recipe.dead_before) tensors.drop(buffer);
   bool fits = true;
   if (recipe.form == CallRecipe::Form::linear) {
     fits = run_linear(recipe, state, tensors, context, recipes);

@@ -38,7 +38,7 @@ struct CallRecipe {
   std::vector<Argument> arguments;
   std::vector<Result> results;
   std::vector<uint32_t> written_inputs;   // inputs whose version counter the call must move
-  std::vector<uint32_t> dead_after;       // buffers
+  std::vector<uint32_t> dead_before, dead_after;   // buffers
   std::vector<uint32_t> operands;         // recipes of all operands
   bool effect = false;
   // --- linear, convolution: x, weight, bias (or -1), and what follows it

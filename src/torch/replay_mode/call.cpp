@@ -161,8 +161,7 @@ void ReplayCall::slow_op(const c10::OperatorHandle& op, Stack& stack) {
   if (plan.autocast && !autocast_is_off(excluded) && at::autocast::is_autocast_enabled(at::kCPU)) {
     return op.callBoxedForDispatchKey(c10::DispatchKey::AutocastCPU, stack);
   }
-  if (plan.decompose || is_idle_dropout(plan, arguments))
-    return op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, stack);
+  if (plan.decompose || is_idle_dropout(plan, arguments)) return op.callBoxedForDispatchKey(plan.parts, stack);
   if (is_deferrable(op, plan, arguments) && match_or_record(op, plan, stack)) return;
   run_at_once(op, plan, stack);
 }
