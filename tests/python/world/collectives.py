@@ -1,4 +1,5 @@
 """Run by test_collectives.py: `collectives.py MODE STORE` starts two processes and compares every program of PROGRAMS with eager."""
+import os
 import sys
 import warnings
 
@@ -158,6 +159,7 @@ def compare_tensor_parallel():
 def work(rank, mode, store):
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")   # whatever the machine's name resolves to
     dist.init_process_group("gloo", rank=rank, world_size=WORLD, init_method=f"file://{store}")
     for function in COMPILED if mode == "counted" else PROGRAMS:
         before = escapement.stats()

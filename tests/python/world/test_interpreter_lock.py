@@ -53,3 +53,32 @@ def test_another_thread_runs_during_a_call(name, mode):
     stop.set()
     thread.join()
     assert max(seen) > 1, seen    # one may come to pass between two bytecodes
+
+
+def test_threads_share_programs_while_the_lock_is_free():
+    layers = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.GELU(), torch.nn.Linear(256, 64)).eval()
+
+    def program(x, scales):
+        y = layers(x) * scales["by"]
+        return {"y": y, "sums": [y.sum(0), torch.softmax(y, -1)]}, x.shape[0]
+
+    torch.compiler.reset()
+    programs = [escapement.jit(program), escapement.jit(program, mode="replay"), torch.compile(program, backend="escapement")]
+    failures = []
+
+    def work(seed):
+        generator = torch.Generator().manual_seed(seed)
+        for i in range(24):
+            x, scales = torch.randn([1, 3, 500, 1500][i % 4], 64, generator=generator), {"by": torch.randn(64, generator=generator)}
+            try:
+                with torch.no_grad():
+                    torch.testing.assert_close(programs[(i + seed) % 3](x, scales), program(x, scales), rtol=1e-4, atol=1e-4)
+            except Exception as error:
+                failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures
