@@ -114,8 +114,23 @@ class Interrupted(BaseException):
     pass
 
 
+STACKS = [(torch._C._len_torch_function_stack, torch._C._get_function_stack_at, torch._C._push_on_torch_function_stack),
+          (torch._C._len_torch_dispatch_stack, torch._C._get_dispatch_stack_at, torch._C._push_on_torch_dispatch_stack)]
+
+
+def python_modes():
+    return [[get(i) for i in range(count())] for count, get, _ in STACKS]
+
+
+def put_back(modes):
+    """torch takes a mode off its stack while its handler runs, and an interrupt at that very bytecode loses it."""
+    for (count, _, push), before in zip(STACKS, modes):
+        for mode in before[count():]:
+            push(mode)
+
+
 def interrupted(function, arguments, others, mode):
-    armed = []
+    armed, modes = [], python_modes()
 
     def stop(*_):
         if armed:
@@ -135,6 +150,7 @@ def interrupted(function, arguments, others, mode):
                 pass
             armed.clear()
             signal.setitimer(signal.ITIMER_REAL, 0)
+            put_back(modes)
     finally:
         signal.signal(signal.SIGALRM, before)
     return function(*arguments)
