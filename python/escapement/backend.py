@@ -3,7 +3,8 @@
 It takes Dynamo's graph and returns a callable at once; recording happens at that callable's first call. Two ways:
 
   direct     nothing can need a gradient: the graph's own forward becomes one region, composites whole
-  training   AOTAutograd's forward and backward graphs become a region each (steering/training.py)
+  training   AOTAutograd's forward and backward graphs become a region each (steering/training.py); so do
+             those of a graph that takes derivatives itself (torch.func)
 
 Nothing of ours may break the program: what fails here is counted under a named reason, said once, and the graph runs eagerly.
 With the option `strict` it is an error instead.
@@ -50,7 +51,7 @@ class Backend:
         self._said = set()
 
     def __call__(self, gm, inputs, *, mode=None, options=None):
-        training = needs_gradients(inputs)
+        training = needs_gradients(inputs) or dispatch.takes_derivatives(gm)
         if disabled():   # asked before the core is loaded: the core may be what the user wants out of the way
             return self._give_up(GiveUp("disabled"), False, gm, training)
         strict = False

@@ -23,6 +23,7 @@ EXACT = limit("EXACT", 8, "versions for values of numbers that are constants in 
 FLOATS = limit("FLOATS", 2, "values of a float that are constants, before it becomes a run-time value")
 SETTLED = limit("SETTLED", 32, "calls that no version served, before it is asked whether the function is worth recording any more")
 SERVED = limit("SERVED", 4, "calls that versions must serve for each of these; with fewer the function goes on in replay mode")
+REST = limit("REST", 1024, "calls that run eagerly at once where recordings were refused again and again, before one is tried anew; twice as many the next time")
 WORTHWHILE = limit("WORTHWHILE", 16, "calls that justify a recording whose captured tensors are replaced later")
 UNSTABLE = limit("UNSTABLE", 3, "recordings in a row that rebind state, before the function is not recorded any more")
 RESULTS = limit("RESULTS", 1000, "structures of results of one entry, each of which may hold constants; calls with others go on in replay mode")

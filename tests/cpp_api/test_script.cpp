@@ -219,6 +219,58 @@ TEST(ScriptCalls, WhatTheMethodRaises) {
   EXPECT_ANY_THROW(f(Tensor()));
 }
 
+// What a builtin of TorchScript's looks at are numbers: symbols in a list were unequal to numbers, named s0 in texts, and no keys.
+struct Answer {
+  const char* name;
+  const char* source;   // of forward(self, x: Tensor, h: Tensor)
+};
+
+const Answer kTruths[] = {
+    {"lists that are equal", "def forward(self, x, h):\n  return h.size() == [1, x.size(0), 5]\n"},
+    {"lists that differ", "def forward(self, x, h):\n  return [1, x.size(0), 5] != h.size()\n"},
+    {"sizes of two tensors", "def forward(self, x, h):\n  return x.size() == h.size()\n"},
+    {"a key of a literal", "def forward(self, x, h):\n  d = {x.size(0): 7}\n  return h.size(1) in d\n"},
+    {"an item of a list", "def forward(self, x, h):\n  return x.size(0) in [1, 2, 4]\n"},
+};
+const Answer kTexts[] = {
+    {"a text of sizes", "def forward(self, x, h):\n  return str(x.size()) + str(h.size()[1:])\n"},
+    {"a text of a tuple", "def forward(self, x, h):\n  return str((x.size(0), 1)) + '{} {}'.format(x.size(), [h.size(1)])\n"},
+    {"a text of nested lists", "def forward(self, x, h):\n  return str([x.size(), h.size()])\n"},
+    {"a list of texts", "def forward(self, x, h):\n  return '-'.join([str(x.size(0)), str(x.numel())])\n"},
+};
+const Answer kNumbers[] = {
+    {"a key", "def forward(self, x, h):\n  d: Dict[int, int] = {}\n  d[x.size(0)] = x.size(1)\n  return d[h.size(1)]\n"},
+    {"where it stands", "def forward(self, x, h):\n  return [x.size(0), x.size(1), 7].index(7)\n"},
+    {"counted", "def forward(self, x, h):\n  return x.size().count(2)\n"},
+};
+const Answer kLists[] = {
+    {"sorted", "def forward(self, x, h):\n  s = [x.size(0), 3, x.size(1)]\n  s.sort()\n  return s\n"},
+    {"sorted anew", "def forward(self, x, h):\n  return sorted([x.size(0), 3, x.size(1)])\n"},
+    {"removed", "def forward(self, x, h):\n  s = [x.size(0), 9]\n  s.remove(h.size(1))\n  return s\n"},
+    {"grown and cut", "def forward(self, x, h):\n  s = x.size() + [1]\n  s.append(h.size(1))\n  s.reverse()\n  return s[1:]\n"},
+};
+
+template <typename Result, size_t count>
+void compare(const Answer (&rows)[count]) {
+  const at::NoGradGuard no_grad;
+  for (const Answer& row : rows) {
+    const Module module = module_of(row.source);
+    const auto f = escapement::jit<Result(Tensor, Tensor)>(module);
+    for (const auto& [a, b] : kSizes) {
+      const Tensor x = at::zeros({a, b}), h = at::zeros({1, a, 5});
+      EXPECT_EQ(f(x, h), Module(module).forward({x, h}).template to<Result>()) << row.name << " at " << a << ", " << b;
+    }
+    EXPECT_EQ(f.metrics().eager_calls(), 0) << row.name;
+  }
+}
+
+TEST(ScriptCalls, WhatBuiltinsSayOfSizes) {
+  compare<bool>(kTruths);
+  compare<std::string>(kTexts);
+  compare<int64_t>(kNumbers);
+  compare<std::vector<int64_t>>(kLists);
+}
+
 TEST(ScriptCalls, AnEscapeNamesTheProgramsLine) {
   const at::NoGradGuard no_grad;
   const auto f = escapement::jit<Tensor(Tensor)>(module_of("def forward(self, x):\n  y = x + 1\n  for i in range(x.size(1)):\n    y = y * 2\n  return y\n"));

@@ -9,7 +9,10 @@
 #include <torch/types.h>
 
 #include <numeric>
+#include <sstream>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "report.h"
 
@@ -108,6 +111,57 @@ std::string name_of(const testing::TestParamInfo<std::tuple<size_t, const char*>
 INSTANTIATE_TEST_SUITE_P(All, Unseen, testing::Combine(testing::Range<size_t>(0, std::size(kRows)), testing::Values("call", "replay")), name_of);
 
 // A tensor that the caller holds is live: what is written to it is seen.
+// A literal whose bytes are those that its new memory holds by chance (zeros of new pages, what a tensor before it left there) is a literal.
+TEST(Unseen, ALiteralThatItsMemoryHappensToHold) {
+  const at::NoGradGuard no_grad;
+  const auto zeros = escapement::jit([](const Tensor& x) -> Tensor { return at::tensor(std::vector<float>(100000, 0.f)) + x.sum(); });
+  const auto squares = escapement::jit([](const Tensor& x) -> Tensor {
+    std::vector<int64_t> made;
+    for (int64_t i = 0; i < x.size(0); ++i) made.push_back(i * i);
+    return at::tensor(made, at::kLong) + 1;
+  });
+  for (int round = 0; round < 6; ++round) {
+    for (const int64_t n : {4, 7, 1}) {
+      const Tensor x = at::ones({n});
+      { std::vector<Tensor> left; for (int i = 0; i < 40; ++i) left.push_back(at::full({i % 2 ? 100000 : n}, 77, at::kLong)); }
+      EXPECT_TRUE(at::equal(zeros(x), at::full({100000}, static_cast<float>(n))));
+      EXPECT_TRUE(at::equal(squares(x), at::arange(n).square() + 1));
+    }
+  }
+  EXPECT_GT(zeros.metrics().hits, 10);
+  EXPECT_GT(squares.metrics().hits, 10);
+}
+
+struct Identity : torch::autograd::Function<Identity> {
+  static Tensor forward(torch::autograd::AutogradContext*, const Tensor& x) { return x; }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*, torch::autograd::variable_list gradients) { return gradients; }
+};
+
+struct Flat : torch::autograd::Function<Flat> {
+  static Tensor forward(torch::autograd::AutogradContext*, const Tensor& x) { return x.view({-1}); }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*, torch::autograd::variable_list gradients) { return gradients; }
+};
+
+// torch writes into what it keeps of a view.
+TEST(Unseen, FunctionsOfAutogradThatHandBackTheirArgument) {
+  const at::NoGradGuard no_grad;
+  const auto f = escapement::jit([](const Tensor& x) -> Tensor { return Identity::apply(x * 2) + Flat::apply(x).sum() + Identity::apply(x); });
+  for (const int64_t n : {3, 5, 1, 2}) {
+    const Tensor x = at::arange(2.0f * n).view({n, 2});
+    EXPECT_TRUE(at::allclose(f(x), 3 * x + x.sum()));
+  }
+}
+
+TEST(Unseen, ASizeThatIsPrinted) {
+  const at::NoGradGuard no_grad;
+  const auto f = escapement::jit([](const Tensor& x) -> std::string {
+    std::ostringstream text;
+    text << escapement::sym_size(x, 0) << " x " << escapement::sym_size(x, 1) * 2;
+    return text.str();
+  });
+  for (const int64_t n : {4, 7, 1}) EXPECT_EQ(f(at::ones({n, 3})), std::to_string(n) + " x 6");
+}
+
 TEST(Unseen, WhatSomebodyHoldsIsReadAnew) {
   const at::NoGradGuard no_grad;
   const Tensor held = at::from_blob(memory_for_good, {3});

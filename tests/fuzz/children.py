@@ -10,8 +10,10 @@ import pickle
 import re
 import resource
 import select
+import shutil
 import signal
 import struct
+import subprocess
 import sys
 import tempfile
 import time
@@ -89,14 +91,43 @@ def exactly(reader, count, pid, log):
     while len(data) < count:
         ready, _, _ = select.select([reader], [], [], SILENCE)
         if not ready:
+            stacks = write_stacks(pid)
             os.kill(pid, signal.SIGABRT)
             time.sleep(0.5)
-            raise Ended("hang", last_words(log, 0))
+            raise Ended("hang", f"{where(log)}{stacks}")
         more = os.read(reader, count - len(data))
         if not more:
             return None
         data += more
     return data
+
+
+def where(log):
+    """The innermost Python frames of the thread that was waited for."""
+    log.seek(0)
+    stack = log.read()[-20000:].decode(errors="replace").partition("Current thread")[2]
+    return " < ".join(f"{os.path.basename(file)}:{line} {name}" for file, line, name in re.findall(r'File "([^"]*)", line (\d+) in (\S+)', stack)[:6])
+
+
+def write_stacks(pid):
+    """Of the child and of what it forked, by gdb where there is one: a file's name, for who looks at the finding."""
+    if not shutil.which("gdb"):
+        return ""
+    with tempfile.NamedTemporaryFile("w", prefix="fuzz-hang-", suffix=".txt", delete=False) as file:
+        for one in members(pid):
+            file.write(f"--- process {one}\n")
+            file.flush()
+            subprocess.run(["gdb", "-p", str(one), "-batch", "-ex", "thread apply all bt 40"], stdout=file, stderr=subprocess.STDOUT, timeout=120)
+    return f" (stacks: {file.name})"
+
+
+def members(group):
+    found = []
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if os.getpgid(int(entry)) == group:
+                found.append(int(entry))
+    return found
 
 
 def last_words(log, status):

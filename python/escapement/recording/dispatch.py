@@ -34,10 +34,19 @@ def has_checkpoint(gm):
     return any(name in CHECKPOINTS for name in higher_order_operators(gm))
 
 
+DERIVATIVES = frozenset(("_grad_increment_nesting", "_jvp_increment_nesting"))   # where a level of torch.func begins
+
+
 def enables_grad(gm):
     """Whether the graph itself switches gradients on: then the outer grad mode does not say what the graph needs."""
     return any(node.target is torch._C._set_grad_enabled and node.args[0] is True
                for graph in graphs(gm) for node in graph.graph.nodes)
+
+
+def takes_derivatives(gm):
+    """Whether the graph itself does, by torch.func, in reverse or in forward mode. AOTAutograd runs its tapes and leaves a graph of plain operators;
+    a recording would see their wrappers, and be asked what it cannot know (how large the memory behind a tensor is)."""
+    return any(getattr(node.target, "__name__", "") in DERIVATIVES for graph in graphs(gm) for node in graph.graph.nodes)
 
 
 def prepare(gm, body_region):

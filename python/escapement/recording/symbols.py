@@ -9,6 +9,7 @@ torch's constructors (`torch.tensor(n)`, `torch.Tensor([n])`) take a symbol for 
 Numbers whose node is the core's are made as the classes below; those of other tracers are torch's and behave as ever.
 """
 
+import abc
 import functools
 import sys
 
@@ -28,8 +29,14 @@ BY_OPERATORS = frozenset((
 ))
 
 
+CHECKS = abc.ABCMeta.__instancecheck__.__code__   # of `isinstance(n, numbers.Number)`: who wrote that asks
+
+
 def asked_by_framework():
-    return sys._getframe(2).f_code.co_filename.startswith(FRAMEWORK)
+    asker = sys._getframe(2)
+    if asker.f_code is CHECKS:
+        asker = asker.f_back
+    return asker.f_code.co_filename.startswith(FRAMEWORK)
 
 
 class Number:
@@ -98,11 +105,20 @@ def number_class(torchs):
     return complete(type(torchs.__name__, (torchs,), members))
 
 
+def made_of(kind, value):
+    """The program's `type(n)(value)`. The statistics module does so with fractions, after it asked whether `type(n)` is derived from int: no answer then."""
+    if not isinstance(value, (*NUMBERS, int, float, str, type(None))):
+        raise TypeError(f"the type of a symbolic number makes none of {type(value).__name__}")
+    return kind() if value is None else kind(plain(value))
+
+
 def made_as(torchs, own):
     """torch makes its numbers here, from C++ too. A truth value that the program gets (`x.any().item()`) is a bool: `is True` asks no method."""
     is_wide = core().is_wide
 
     def make(kind, node=None):
+        if kind is own and not hasattr(node, "is_int"):
+            return made_of(PLAIN[torchs], node)
         if kind is not torchs or not ours(node):
             return object.__new__(kind)
         read_now = not asked_by_framework() if torchs is torch.SymBool else torchs is torch.SymInt and is_wide(node)
@@ -113,10 +129,33 @@ def made_as(torchs, own):
 
 @functools.cache
 def make_known_to_numpy():
-    """torch's NumPy, which only graphs of Dynamo's call, looks the type of a number up in a table and not the class it derives from."""
-    from torch._numpy import _dtypes_impl as types
-    dtype_of = types._dtype_for_scalar
+    """torch's NumPy, which only graphs of Dynamo's call, looks the type of a number up in a table and not the class it derives from; and while it makes
+    tensors of Python's numbers another default dtype is set, which a recording takes for the program's doing."""
+    from torch._numpy import _dtypes_impl as types, _util
+    dtype_of, coerced = types._dtype_for_scalar, _util._coerce_to_tensor
     types._dtype_for_scalar = lambda kind: dtype_of(kind.__base__ if kind.__base__ in PLAIN else kind)
+
+    @functools.wraps(coerced)
+    def coerce(given, *args, **kwargs):
+        if core().recording() and not isinstance(given, torch.Tensor):
+            decided = decided_by_default(given)
+            given = torch.as_tensor(given, dtype=types.get_default_dtype_for(decided)) if decided else _util._try_convert_to_tensor(given)
+        return coerced(given, *args, **kwargs)
+
+    _util._coerce_to_tensor = coerce
+
+
+def decided_by_default(value, inside=False):
+    """Of numbers without a width of their own, alone or in lists: which of torch's defaults says how wide a tensor of them is. None: no default does."""
+    if isinstance(value, (list, tuple)):
+        found = {decided_by_default(part, True) for part in value} or {torch.float32}
+        return next((kind for kind in (torch.complex64, torch.float32) if kind in found), None)
+    if isinstance(value, (float, torch.SymFloat)):
+        return torch.float32
+    if isinstance(value, complex):
+        return torch.complex64
+    kind = getattr(getattr(value, "dtype", None), "kind", "") if inside else ""   # of NumPy's numbers torch keeps the width only where they stand alone
+    return {"f": torch.float32, "c": torch.complex64}.get(kind)
 
 
 @functools.cache

@@ -42,8 +42,10 @@ def asks_in_place(node):
 
 
 def storage_of(node):
-    """Of its fake tensor, as Dynamo noted it. None: it has none of its own."""
+    """Of its fake tensor, as Dynamo noted it, inside of what `torch.func` wraps it in. None: it has none of its own."""
     fake = node.meta.get("example_value")
+    while isinstance(fake, torch.Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(fake):
+        fake = torch._C._functorch.get_unwrapped(fake)
     if not isinstance(fake, torch.Tensor) or fake.layout is not torch.strided or fake.is_nested:
         return None
     return fake.untyped_storage()._cdata

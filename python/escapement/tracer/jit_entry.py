@@ -159,7 +159,7 @@ class Entry:
         """Wrappers carry no tape: a region with gradients inside no_grad. (Of an argument that was made to require them the core knows.)"""
         attempt.note_end()
         switched = self._locator.saw_gradients and not torch.is_grad_enabled()
-        if switched and (attempt.wants_gradients() or attempt.repeatable()):
+        if switched and attempt.wants_gradients():
             raise NeedsTape("the function switches gradients on")
 
     def _run(self, leaves):

@@ -21,7 +21,7 @@ import torch
 from ..core import CoreMissing, core
 from ..errors import CompileError, DimError, OptionError
 from ..ledger import LEDGER
-from ..limits import EXACT, FLOATS, KEYS, SERVED, SETTLED, TABLES, UNSTABLE, WORTHWHILE
+from ..limits import EXACT, FLOATS, KEYS, REST, SERVED, SETTLED, TABLES, UNSTABLE, WORTHWHILE
 from ..locks import fork_safe_lock
 from ..option_values import disabled, resolve
 from ..recording.locator import place_of
@@ -55,6 +55,8 @@ REASONS = {
 REPLAYED = {"unsupported_argument", "argument_elsewhere", "unsupported_result", "state_changed", "tensor_attributes", "graph_break"}
 # Reasons for which regions go on in replay mode, too: where they give nothing else, they are asked no more.
 LASTING = {"made_unseen", "result_read", "data_dependent_guard", "too_many_exits", "too_many_recordings", "budget_used", "state_changed"}
+# Reasons for which regions run the function as it is. Each time it is recorded up to where it is refused, and its result taken apart: they rest.
+REFUSED = {"storage_access", "argument_reshaped", "unsupported_tensor", "unsupported_input", "recorder_refused"}
 FAILURES = {Bypass: "unsupported_result", Marked: "tensor_attributes", NeedsTape: "gradient"}
 REGION, STATE = 5, 8   # in a row
 
@@ -107,7 +109,8 @@ class Table:
         self.settled = None   # the reason for which all further calls go on in replay mode
         self.unstable = False # settled because the program changes its state itself
         self.floats = False   # whatever plain values are read: there are too many
-        self._unserved, self._hits, self._lasting = collections.Counter(), 0, 0
+        self._unserved, self._hits, self._lasting, self._refused = collections.Counter(), 0, 0, 0
+        self.rests_for, self._rest, self._left = None, REST, 0   # the reason for which the next calls run eagerly; how many at a time, and still
 
     def follow(self, watch):
         """The function was searched anew, and all that it reads is the same."""
@@ -131,10 +134,9 @@ class Table:
         reasons, self._unserved = self._unserved, collections.Counter()
         regions = [entry.region.info() for family in [*self.families.values()] for entry in [*family.entries.values()]]   # others may add
         before, self._hits = self._hits, sum(version["hits"] for region in regions for version in region["versions"])
-        lasting = collections.Counter()
-        for region in regions:
-            lasting.update({why: times for why, times in region["fallbacks"].items() if why in LASTING})
+        lasting, refused = fallbacks(regions, LASTING), fallbacks(regions, REFUSED)
         earlier, self._lasting = self._lasting, lasting.total()
+        refused_earlier, self._refused = self._refused, refused.total()
         if self._hits - before >= SERVED * SETTLED:
             return   # the quick way serves most calls of this function
         del reasons[None]
@@ -142,9 +144,19 @@ class Table:
             self.settled = reasons.most_common(1)[0][0]
         elif self._lasting - earlier >= SETTLED // 2:
             self.settled = lasting.most_common(1)[0][0]
-        if self.settled:
+        elif self._refused - refused_earlier >= SETTLED // 2:
+            self.rests_for, self._left = refused.most_common(1)[0][0], self._rest
+        if self.settled or self.rests_for:
             self.rows = ()
             self._changed(self)
+
+    def rests(self):
+        """Whether this call runs eagerly at once. After the last of them all is tried anew."""
+        self._left -= 1
+        if self._left >= 0:
+            return True
+        self.rests_for, self._rest, self._refused, self.families = None, 2 * self._rest, 0, {}
+        return False
 
     def withdraw(self, entry):
         """From the quick way."""
@@ -172,6 +184,14 @@ class Table:
         """Attributes that hold a tensor or number of a finished recording get the real one."""
         self.health.leaks = False
         self.watch.replace(is_recorded, real)
+
+
+def fallbacks(regions, reasons):
+    """How often regions ran the function for each of these."""
+    found = collections.Counter()
+    for region in regions:
+        found.update({why: times for why, times in region["fallbacks"].items() if why in reasons})
+    return found
 
 
 class Family:
@@ -227,6 +247,8 @@ class Jitted:
         if table.settled and not core().has_begun_a_call():
             self._count(table.settled, None)
             return self._replay(args, kwargs)
+        if table.rests_for and not self._options["strict"] and self._dims is None and table.rests():
+            return self._eager(table.rests_for, args, kwargs)
         if grad_mode() and (any_requires_grad(args) or table.watch.needs_gradient()):
             return self._eager("gradient", args, kwargs)   # before anything else is looked at: a training loop comes here at every call
         leaves, copies = [], Copies()

@@ -12,6 +12,7 @@ import collections
 import copy
 import enum
 import math
+import operator
 import types
 
 import torch
@@ -28,7 +29,9 @@ BY_VALUE = frozenset((type(None), str, bytes, bool, complex, type(...), torch.dt
 DICTS = (dict, collections.OrderedDict)
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 INT64 = range(-2**63, 2**63)
+NUMBERS_AND_TEXTS = (int, float, complex, str, bytes, type(None))
 _USUAL, MOST_USUAL = {}, 1024
+_KEEPING = {}
 
 
 class Unsupported(Exception):
@@ -122,11 +125,22 @@ def parts(value):
         return None if getattr(value, "__dict__", None) else (kind, "named", list(value))
     if kind in _pytree.SUPPORTED_NODES:
         children, context = _pytree.SUPPORTED_NODES[kind].flatten_fn(value)
+        if not all(isinstance(child, (torch.Tensor, tuple, *NUMBERS_AND_TEXTS)) for child in children) and not keeps_parts(kind, children, context):
+            raise Unsupported(value)
         return kind, ("registered", hashable(context)), list(children)
     if has_only_attributes(value):
         names, values, slots = attributes_of(value)
         return kind, ("fields", names, slots), values
     return None
+
+
+def keeps_parts(kind, children, context):
+    """Whether what a registered type makes holds the very containers that it is given. If it copies a list, what the program then appends is in no list of ours."""
+    node = _pytree.SUPPORTED_NODES[kind]
+    if (kind, node) not in _KEEPING:
+        made = node.unflatten_fn(list(children), copy.copy(context))
+        _KEEPING[kind, node] = all(map(operator.is_, node.flatten_fn(made)[0], children))
+    return _KEEPING[kind, node]
 
 
 def hashable(context):

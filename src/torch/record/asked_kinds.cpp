@@ -69,15 +69,27 @@ void end(const Wrapper& wrapper, Reason why, const char* detail) {
   if (is_program_asking(wrapper) && is_given(wrapper)) wrapper.tape().refuse(why, detail);
 }
 
-// What autograd finds at the wrapper of an argument, or of a view. Its own flag is the program's to set; to begin with it is the tensor's.
-class Asked final : public autograd::AutogradMeta {
+// The flag of a wrapper is the program's to set; to begin with it is the tensor's.
+class Watch {
  public:
-  explicit Asked(Wrapper& wrapper) : wrapper_(&wrapper), given_(wrapper.inner().requires_grad()) { requires_grad_ = given_; }
+  virtual ~Watch() = default;
+  virtual bool changed() const = 0;   // of this one: in replay mode the program holds the tensor itself, and may change that
+};
+
+// What autograd finds at the wrapper of an argument, or of a view.
+template <typename Meta>
+class Asked final : public Meta, public Watch {
+ public:
+  template <typename... Arguments>
+  explicit Asked(Wrapper& wrapper, Arguments&&... arguments)
+      : Meta(std::forward<Arguments>(arguments)...), wrapper_(&wrapper), given_(wrapper.inner().requires_grad()) {
+    this->requires_grad_ = given_;
+  }
 
   bool requires_grad() const override {
     if (composite_in_progress() != nullptr) return false;
     if (!changed()) ask(*wrapper_, Question::requires_grad);
-    return requires_grad_;
+    return this->requires_grad_;
   }
   const at::Tensor& grad() const override {
     if (ask(*wrapper_, Question::has_grad)) end(*wrapper_, Reason::gradient, "the program asked an argument for its gradient");
@@ -87,26 +99,40 @@ class Asked final : public autograd::AutogradMeta {
     end(*wrapper_, Reason::gradient, "the program sets an argument's gradient");
     return wrapper_->inner().mutable_grad();
   }
-  bool changed() const { return requires_grad_ != given_; }   // of this one: in replay mode the program holds the tensor itself, and may change that
+  bool changed() const override { return this->requires_grad_ != given_; }
 
  private:
   Wrapper* const wrapper_;   // which owns this
   const bool given_;
 };
 
+const Watch* watch_of(const Wrapper& wrapper) { return dynamic_cast<const Watch*>(wrapper.autograd_meta()); }
+
+// Who was told of a view takes what autograd keeps of one for granted (`torch::autograd::Function` writes there what made it).
+void keep_as_view(Wrapper& wrapper) {
+  auto* const meta = static_cast<autograd::AutogradMeta*>(wrapper.autograd_meta());
+  if (meta != nullptr && meta->is_view_) return;
+  const bool wanted = meta != nullptr && meta->requires_grad_;
+  const at::Tensor base = Wrapper::of(wrapper.base()) ? wrapper.base() : at::Tensor(torchs->base(wrapper.inner()));
+  autograd::ViewInfo info(base, /*view_fn=*/nullptr, /*rev_view_fn=*/nullptr);
+  auto made = std::make_unique<Asked<autograd::DifferentiableViewMeta>>(wrapper, &wrapper, std::move(info), std::nullopt, /*shared_view_info=*/true);
+  made->requires_grad_ = wanted;
+  wrapper.set_autograd_meta(std::move(made));
+}
+
 // A tensor of replay mode without memory says what it is a view of once it has some.
 void end_deferral(const TensorBase& tensor) {
   if (tensor.unsafeGetTensorImpl()->key_set().has(kRecorderKey)) static_cast<void>(tensor.has_storage());
 }
 
-bool is_watched(const Wrapper& wrapper) { return dynamic_cast<const Asked*>(wrapper.autograd_meta()) != nullptr; }
-
 class Hooks final : public at::impl::VariableHooksInterface {
  public:
   bool is_view(const TensorBase& tensor) const override {
-    const Wrapper* const wrapper = wrapper_of(tensor);
-    if (wrapper == nullptr) end_deferral(tensor);
-    return wrapper ? ask_view(*wrapper) : torchs->is_view(tensor);
+    Wrapper* const wrapper = wrapper_of(tensor);
+    if (wrapper == nullptr) return end_deferral(tensor), torchs->is_view(tensor);
+    const bool view = ask_view(*wrapper);
+    if (view) keep_as_view(*wrapper);
+    return view;
   }
 
   // The program's own name for it, if it has one.
@@ -133,7 +159,7 @@ class Hooks final : public at::impl::VariableHooksInterface {
   }
   bool is_leaf(const TensorBase& tensor) const override {
     const Wrapper* const wrapper = wrapper_of(tensor);
-    return wrapper && is_watched(*wrapper) ? !ask(*wrapper, Question::has_node) : torchs->is_leaf(tensor);
+    return wrapper && watch_of(*wrapper) ? !ask(*wrapper, Question::has_node) : torchs->is_leaf(tensor);
   }
   int64_t output_nr(const TensorBase& tensor) const override {
     return torchs->output_nr(noded(tensor) ? wrapper_of(tensor)->inner() : tensor);
@@ -177,7 +203,7 @@ class Hooks final : public at::impl::VariableHooksInterface {
   // An argument that stands in a graph of gradients, which the recording ends at.
   static bool noded(const TensorBase& tensor) {
     const Wrapper* const wrapper = wrapper_of(tensor);
-    if (!wrapper || !is_watched(*wrapper) || !ask(*wrapper, Question::has_node)) return false;
+    if (!wrapper || !watch_of(*wrapper) || !ask(*wrapper, Question::has_node)) return false;
     end(*wrapper, Reason::gradient, "the program asked an argument for its place in a graph of gradients");
     return true;
   }
@@ -224,11 +250,11 @@ bool ask_view(const Wrapper& wrapper) {
   return ask(wrapper, Question::view);
 }
 
-void watch_kind(Wrapper& tensor) { tensor.set_autograd_meta(std::make_unique<Asked>(tensor)); }
+void watch_kind(Wrapper& tensor) { tensor.set_autograd_meta(std::make_unique<Asked<autograd::AutogradMeta>>(tensor)); }
 
 std::optional<bool> requested_gradient(const Wrapper& wrapper) {
   const auto* const meta = dynamic_cast<const autograd::AutogradMeta*>(wrapper.autograd_meta());
-  const auto* const asked = dynamic_cast<const Asked*>(meta);
+  const Watch* const asked = watch_of(wrapper);
   const bool changed = asked ? asked->changed() : meta && meta->requires_grad() && !wrapper.inner().requires_grad();
   return changed ? std::optional(meta->requires_grad_) : std::nullopt;
 }

@@ -119,7 +119,7 @@ class Ones {
     } catch (const std::exception&) {
       return false;
     }
-    if (eager.dim() != claimed.rank()) return false;
+    if (eager.dim() != claimed.rank() || dtype_of(eager.scalar_type()) != claimed.dtype) return false;   // autocast knows matrix products, not sums
     for (int axis = 0; axis < claimed.rank(); ++axis) {
       if (eager.size(axis) != dims_.evaluate(claimed.sizes[axis], symbols)) return false;
       if (eager.size(axis) > 1 && eager.stride(axis) != dims_.evaluate(claimed.strides[axis], symbols)) return false;

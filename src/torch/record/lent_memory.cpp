@@ -75,14 +75,18 @@ bool LentMemory::lend(Tape& tape, ValueId value, const at::Tensor& real) {
   pin_arguments(tape, tape.trace()[root].definition);
   for (const Dim size : sizes) pin(tape, size);
   bytes_ += memory.nbytes();
-  lent_.push_back({root, storage, memory, {bytes_of(memory), bytes_of(memory) + memory.nbytes()}});
+  const bool filled = tape.trace()[tape.trace()[root].definition].op == Op::full;
+  lent_.push_back({root, storage, memory, {bytes_of(memory), bytes_of(memory) + memory.nbytes()}, filled});
   return tape.live();
 }
 
 void LentMemory::take_in(Tape& tape) {
   for (Lent& lent : lent_) {
     if (!tape.live()) return;
-    if (lent.seen.empty() || std::memcmp(bytes_of(lent.memory), lent.seen.data(), lent.seen.size()) == 0) continue;
+    if (lent.seen.empty()) continue;
+    const bool same = std::memcmp(bytes_of(lent.memory), lent.seen.data(), lent.seen.size()) == 0;
+    if (same && lent.known) continue;
+    lent.known = true;
     lent.seen.assign(bytes_of(lent.memory), bytes_of(lent.memory) + lent.seen.size());
     const c10::impl::ExcludeDispatchKeyGuard unseen(kRecorderKey);
     const ValueId literal = tape.own_literal(lent.memory.clone());

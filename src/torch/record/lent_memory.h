@@ -34,6 +34,7 @@ class LentMemory {
     Storage storage;
     at::Tensor memory;             // all of the root
     std::vector<std::byte> seen;
+    bool known = true;             // no: memory as it was found, which the next run finds otherwise, whatever the host wrote there
   };
   std::vector<Lent> lent_;
   size_t bytes_ = 0;

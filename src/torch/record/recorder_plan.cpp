@@ -18,6 +18,11 @@ std::string base_of(const c10::FunctionSchema& schema, OpPlan::Form& form) {
   return std::string(name);
 }
 
+// ATen's operators make `out=` fit. One of somebody else's that writes a later argument writes into what is there, unless its name says otherwise.
+bool grows_targets(const c10::FunctionSchema& schema) {
+  return schema.name().starts_with("aten::") || schema.overload_name().find("out") != std::string::npos;
+}
+
 // Where operators live that talk to other processes, and `wait_tensor`, before which their results are not there.
 constexpr std::string_view kOfCollectives[] = {"_c10d_functional::", "_c10d_functional_autograd::", "c10d_functional::", "c10d::", "symm_mem::", "_dtensor::"};
 
@@ -56,7 +61,7 @@ OpPlan make_plan(const c10::OperatorHandle& op) {
   plan.name = schema.name();
   plan.target = schema.overload_name().empty() ? plan.name : plan.name + "." + schema.overload_name();
   read_aliases(plan, schema);
-  if (!plan.writes.empty()) plan.form = plan.writes[0] == 0 ? OpPlan::Form::in_place : OpPlan::Form::out;
+  if (!plan.writes.empty()) plan.form = plan.writes[0] == 0 || !grows_targets(schema) ? OpPlan::Form::in_place : OpPlan::Form::out;
   plan.base = base_of(schema, plan.form);
   plan.collective = is_collective(plan.name);
   plan.pass = plan.name.starts_with("profiler::");

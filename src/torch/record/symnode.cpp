@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <sstream>
 
 #include "dims/real.h"
 #include "support/error.h"
@@ -403,10 +404,13 @@ double Node::guard_float(const char* file, int64_t line) {
   return float_->hint;
 }
 
+// What eager would print, of the number itself. It is in the text of errors, too, which a program may catch and read.
 std::string Node::str() {
-  if (kind_ == Kind::boolean) return bool_expr_->hint ? "True" : "False";
-  if (kind_ == Kind::real) return std::to_string(float_->hint);
-  return tape_->closed ? std::to_string(int_hint_) : tape_->dims().to_string(dim_);
+  std::ostringstream text;
+  if (kind_ == Kind::boolean) text << guard_bool("", 0);
+  else if (kind_ == Kind::real) text << guard_float("", 0);
+  else text << guard_int("", 0);
+  return text.str();
 }
 
 c10::SymNode symbolic_sqrt(c10::SymNodeImpl* node) {

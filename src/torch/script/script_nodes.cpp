@@ -30,6 +30,12 @@ constexpr std::pair<std::string_view, const char*> kArithmetic[] = {
     {"aten::Float", "torch.sym_float"},    {"aten::Int", "torch.sym_int"},          {"aten::FloatImplicit", "torch.sym_float"},
     {"aten::IntImplicit", "torch.sym_int"}, {"aten::ScalarImplicit", "_operator.pos"}};
 
+// Operators without a kernel that hand on what they are given, or count it. All others look at it.
+constexpr std::string_view kMoving[] = {
+    "aten::append", "aten::insert", "aten::extend", "aten::pop", "aten::clear", "aten::reverse", "aten::copy", "aten::list", "aten::slice", "aten::len",
+    "aten::add", "aten::add_", "aten::mul", "aten::__getitem__", "aten::_set_item", "aten::Delete", "aten::values", "aten::keys", "aten::items", "aten::get", "aten::setdefault",
+    "aten::update", "aten::__is__", "aten::__isnot__", "aten::dict", "prim::SetAttr", "prim::unchecked_unwrap_optional", "aten::_unwrap_optional"};
+
 bool is_number(const c10::IValue& value) { return is_symbol(value) || value.isInt() || value.isDouble() || value.isBool(); }
 
 bool is_truth(const c10::IValue& value) { return value.isSymBool() || value.isBool(); }
@@ -55,7 +61,7 @@ c10::IValue list_of(const Node& node, Values items) {
 c10::IValue table_of(const Node& node, const Values& items) {
   const auto& type = node.output()->type()->expectRef<c10::DictType>();
   c10::impl::GenericDict table(type.getKeyType(), type.getValueType());
-  for (size_t i = 0; i + 1 < items.size(); i += 2) table.insert_or_assign(items[i], items[i + 1]);
+  for (size_t i = 0; i + 1 < items.size(); i += 2) table.insert_or_assign(number_read(items[i]), items[i + 1]);
   return table;
 }
 
@@ -73,6 +79,43 @@ c10::IValue number_read(const c10::IValue& value) {
   if (value.isSymBool()) return holds(value);
   if (value.isSymInt()) return value.toInt();
   return value.isSymFloat() ? c10::IValue(value.toDouble()) : value;
+}
+
+// Lists and tables keep who they are.
+c10::IValue all_read(const c10::IValue& value) {
+  if (value.isTuple()) {
+    std::vector<c10::IValue> items = value.toTupleRef().elements().vec();
+    if (std::ranges::none_of(items, [](const c10::IValue& item) { return is_symbol(item) || item.isList() || item.isTuple() || item.isGenericDict(); })) return value;
+    std::ranges::transform(items, items.begin(), all_read);
+    const auto type = value.type()->expect<c10::TupleType>();
+    return type->name() ? c10::ivalue::Tuple::createNamed(std::move(items), type) : c10::ivalue::Tuple::create(std::move(items));
+  }
+  if (value.isGenericDict()) {
+    for (const auto& entry : value.toGenericDict()) entry.setValue(all_read(entry.value()));
+  } else if (value.isList()) {
+    const auto type = value.type()->expectRef<c10::ListType>().getElementType()->kind();
+    if (type == c10::TypeKind::TensorType || type == c10::TypeKind::StringType) return value;
+    auto list = value.toList();
+    for (size_t i = 0; i < list.size(); ++i) list.set(i, all_read(list.get(i)));
+  }
+  return number_read(value);
+}
+
+void read_what_is_looked_at(const std::string& name, Values& stack) {
+  if (std::ranges::find(kMoving, name) == std::end(kMoving)) std::ranges::transform(stack, stack.begin(), all_read);
+  else if (!stack.empty() && stack[0].isGenericDict() && stack.size() > 1) stack[1] = all_read(stack[1]);   // a key
+}
+
+std::optional<bool> lists_compared(const Node& node, std::span<const c10::IValue> operands) {
+  const bool equal = node.kind() == c10::aten::eq;
+  if ((!equal && node.kind() != c10::aten::ne) || operands.size() != 2 || !operands[0].isList() || !operands[1].isList()) return {};
+  const c10::ArrayRef<c10::IValue> left = operands[0].toListRef(), right = operands[1].toListRef();
+  if (!has_symbols(operands[0]) && !has_symbols(operands[1])) return {};
+  bool same = left.size() == right.size();
+  const SymbolicOp& op = *find_symbolic_op("_operator.eq");
+  for (size_t i = 0; same && i < left.size(); ++i)
+    same = is_symbol(left[i]) || is_symbol(right[i]) ? holds(run_symbolic_op(op, std::array{left[i], right[i]})) : left[i] == right[i];
+  return same == equal;
 }
 
 c10::IValue as_tensor(const c10::IValue& value) {

@@ -70,8 +70,6 @@ at::Tensor tensor_of_number(const Values& operands) {
 }
 
 // format, print, str: a symbol would be written by its name.
-bool writes_text(const torch::jit::Operator& op) { return op.schema().is_vararg() || op.schema().name() == "aten::str"; }
-
 c10::IValue symbol_or_tensor(const c10::IValue& value) { return is_symbol(value) ? value : as_tensor(value); }
 
 }  // namespace
@@ -188,6 +186,7 @@ bool ScriptRun::symbolic(const Node& node) {
   if (operands.empty()) return false;
   if (const char* const name = arithmetic_of(node, operands)) return bind(node, {run_symbolic_op(*find_symbolic_op(name), operands)}), true;
   if (const c10::IValue value = folded(node, operands); !value.isNone()) return bind(node, {value}), true;
+  if (const auto same = lists_compared(node, operands)) return bind(node, {*same}), true;
   if (number_of_tensors(node, operands)) return true;
   if (reads_constant(node, operands)) return bind(node, {constant_number(operands[0])}), true;
   if (node.kind() == c10::aten::tensor && is_symbol(operands[0]) && !operands[0].isSymBool()) return bind(node, {tensor_of_number(operands)}), true;
@@ -231,7 +230,7 @@ void ScriptRun::call(const Node& node) {
     const auto& formals = op.schema().arguments();
     for (size_t i = 0; i < stack.size() && i < formals.size(); ++i)
       if (formals[i].type()->kind() == c10::TypeKind::TensorType) stack[i] = as_tensor(stack[i]);
-    if (writes_text(op)) std::ranges::transform(stack, stack.begin(), number_read);
+    read_what_is_looked_at(op.schema().name(), stack);
     if (op.schema().is_vararg()) stack.emplace_back(static_cast<int64_t>(node.inputs().size()));
     op.getOperation(&node)(stack);
   }

@@ -7,6 +7,7 @@
 #include <torch/csrc/jit/ir/ir.h>
 
 #include <span>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -61,6 +62,10 @@ c10::IValue number_read(const c10::IValue& value);
 c10::IValue collected(const torch::jit::Node& node, std::vector<c10::IValue> items);
 // The parts that a node takes a value apart into.
 std::vector<c10::IValue> taken_apart(const torch::jit::Node& node, const c10::IValue& value);
+// Of an operator without a kernel: what it looks at (texts, comparisons, keys, sorting) must be numbers; what it only moves may be symbols.
+void read_what_is_looked_at(const std::string& name, std::vector<c10::IValue>& stack);
+// Whether lists of sizes are equal, or differ, as relations; none: the node asks something else.
+std::optional<bool> lists_compared(const torch::jit::Node& node, std::span<const c10::IValue> operands);
 // A number that TorchScript has made a tensor of, as a tensor.
 c10::IValue as_tensor(const c10::IValue& value);
 // Arithmetic and comparisons of numbers: the operator of exported programs that does the same, or null.
