@@ -17,6 +17,7 @@
 #include <chrono>
 #include <concepts>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -71,6 +72,7 @@ class ESCAPEMENT_API Session {
   // alone.
   const std::vector<c10::IValue>& run(const std::vector<c10::IValue>& inputs);
   const std::vector<c10::IValue>& run(const std::vector<at::Tensor>& inputs);
+  const std::vector<c10::IValue>& run(std::initializer_list<at::Tensor> inputs) { return run(std::vector<at::Tensor>(inputs)); }   // run({x, y})
 
   // Results into the caller's tensors, one per result; all results must be tensors. Dtypes and sizes must be the results'
   // (invalid_input, found after the run); strides may differ. Written directly where the layout is the result's and nothing

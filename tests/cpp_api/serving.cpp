@@ -100,7 +100,7 @@ void session() {
   const void* first = session.run(Tensors{x})[0].toTensor().const_data_ptr();  // recorded: torch's own memory
   first = session.run(Tensors{x})[0].toTensor().const_data_ptr();
   EXPECT(session.run(Tensors{x})[0].toTensor().const_data_ptr() == first);
-  EXPECT(same(session.run(Tensors{x})[0].toTensor(), expected_x));
+  EXPECT(same(session.run({x})[0].toTensor(), expected_x));
   EXPECT(same(session.run(Tensors{y})[0].toTensor(), expected_y));
   const at::Tensor held = session.run(Tensors{y})[0].toTensor();
   EXPECT(same(session.run(Tensors{y})[0].toTensor(), expected_y));

@@ -22,6 +22,7 @@ from ..limits import RESULTS
 from ..locks import fork_safe_lock
 from ..recording import symbols
 from ..recording.locator import FrameLocator
+from .indexing import numbers_select
 from .json_numbers import json_reads_them
 from .outside import calls_watched
 from .results import Builder, Ended, Results, changed, is_marked, snapshot, store
@@ -142,7 +143,7 @@ class Entry:
         try:
             RECORDING.add(thread)
             self._locator.saw_gradients = False
-            with json_reads_them(), calls_watched():
+            with json_reads_them(), numbers_select(), calls_watched():
                 outputs = self._run(leaves)
             self._refuse_tape(attempt)
         except Exception:

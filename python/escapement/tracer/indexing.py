@@ -1,0 +1,90 @@
+"""Numbers of a recording in an index: `x[n // 2]`, `x[:, t]`, `x[scores.argmax()] = y`. The method behind the brackets reads an integer in C++ before
+any operator is called, so that each value would be a recording. The same element is what `select` takes as a symbol; so while a recording runs
+such numbers are selected first, as under torch.compile (steering/index_numbers.py, which says why in this order).
+"""
+
+import contextlib
+
+import torch
+
+from ..locks import fork_safe_lock
+from ..recording.arithmetic import ours
+from .results import is_recorded
+from .tree import TENSORS
+
+INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64)
+lock = fork_safe_lock()
+state = {"recordings": 0}
+read, write = torch.Tensor.__getitem__, torch.Tensor.__setitem__
+
+
+def selecting_read(tensor, index):
+    found = selected(tensor, index)
+    if found is None:
+        return read(tensor, index)
+    view, rest = found
+    return read(view, tuple(rest)) if rest else view
+
+
+def selecting_write(tensor, index, value):
+    found = selected(tensor, index)
+    if found is None:
+        return write(tensor, index, value)
+    view, rest = found
+    return write(view, tuple(rest) if rest else ..., value)
+
+
+def selected(tensor, index):
+    """(the tensor with all numbers selected, the rest of the index), or None where none is a symbol or there is something else in the index."""
+    parts = index if type(index) is tuple else (index,)
+    if not any(map(is_symbol, parts)) or type(tensor) not in TENSORS or torch._C._functorch.peek_interpreter_stack() is not None:
+        return None
+    kinds = [kind_of(part) for part in parts]
+    if None in kinds or kinds.count("...") > 1 or kinds.count("number") + kinds.count("axis") > tensor.dim():
+        return None
+    axis, rest = 0, []
+    for place, (kind, part) in enumerate(zip(kinds, parts)):
+        if kind == "number":
+            try:
+                tensor = tensor.select(axis, part.item() if isinstance(part, torch.Tensor) else part)
+            except IndexError:
+                return None   # the brackets say it in words of their own
+            continue
+        if kind == "none" and "number" in kinds[place + 1:]:   # in front of it: the new axis steps over the one that the number takes away
+            tensor, kind, part = tensor.unsqueeze(axis), "axis", slice(None)
+        rest.append(part)
+        if kind == "...":
+            axis = tensor.dim() - sum(later in ("number", "axis") for later in kinds[place + 1:])
+        axis += kind == "axis"
+    return tensor, rest
+
+
+def is_symbol(part):
+    if isinstance(part, torch.Tensor):
+        return type(part) is torch.Tensor and part.dtype in INTEGERS and part.dim() == 0 and is_recorded(part)
+    return type(part).__base__ is torch.SymInt and ours(part.node)
+
+
+def kind_of(part):
+    """"number"; what takes an "axis" of the tensor; "none"; "..."; None for anything else."""
+    if type(part) is int or is_symbol(part):
+        return "number"
+    if isinstance(part, torch.Tensor):
+        return "axis" if part.dtype in INTEGERS and part.dim() else None
+    return {slice: "axis", type(None): "none", type(...): "..."}.get(type(part))
+
+
+@contextlib.contextmanager
+def numbers_select():
+    """While a recording runs."""
+    with lock:
+        state["recordings"] += 1
+        if state["recordings"] == 1:
+            torch.Tensor.__getitem__, torch.Tensor.__setitem__ = selecting_read, selecting_write
+    try:
+        yield
+    finally:
+        with lock:
+            state["recordings"] -= 1
+            if state["recordings"] == 0:
+                del torch.Tensor.__getitem__, torch.Tensor.__setitem__
