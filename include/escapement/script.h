@@ -10,6 +10,7 @@
 #include <torch/csrc/jit/api/module.h>
 
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,6 +45,17 @@ class ESCAPEMENT_API Script {
 
 namespace detail {
 
+// std::invalid_argument: the method returns something else than the signature says. (torch's own words for it are those of a failed assertion.)
+template <class R>
+R result_as(const c10::IValue& result) {
+  try {
+    return result.to<R>();
+  } catch (const c10::Error&) {
+    throw std::invalid_argument("the method of the TorchScript module returned a " + result.type()->repr_str() +
+                    ", which is not what the signature given to escapement::jit returns; name the method's own type there");
+  }
+}
+
 template <class Signature>
 struct ScriptCall;
 template <class R, class... As>
@@ -54,8 +66,8 @@ struct ScriptCall<R(As...)> {
       std::vector<c10::IValue> values;
       values.reserve(sizeof...(As));
       (values.emplace_back(std::forward<decltype(arguments)>(arguments)), ...);
-      c10::IValue result = script(std::move(values));
-      if constexpr (!std::is_void_v<R>) return std::move(result).template to<R>();
+      const c10::IValue result = script(std::move(values));
+      if constexpr (!std::is_void_v<R>) return result_as<R>(result);
     };
     return {std::move(call), std::move(watched), std::move(settings)};
   }

@@ -7,6 +7,7 @@
 #include <torch/csrc/jit/ir/irparser.h>
 #include <torch/csrc/jit/runtime/jit_exception.h>
 
+#include <functional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -201,6 +202,21 @@ TEST(ScriptCalls, AnotherMethodAndWhatIsNone) {
   const auto f = escapement::jit<Tensor(Tensor)>(Script(module, "encode"));
   EXPECT_TRUE(at::equal(f(image(2, 3)), image(2, 3) + 1));
   EXPECT_THROW(Script(module, "decode"), std::runtime_error);
+}
+
+TEST(ScriptCalls, AResultOfAnotherType) {
+  const at::NoGradGuard no_grad;
+  const Module module = module_of("def forward(self, x):\n  return {'y': x + 1}\n");
+  const auto list = escapement::jit<std::vector<Tensor>(Tensor)>(module);
+  const auto number = escapement::jit<int64_t(Tensor)>(module);
+  for (const auto& call : {std::function<void()>([&] { list(image(2, 3)); }), std::function<void()>([&] { number(image(2, 3)); })}) {
+    try {
+      call();
+      ADD_FAILURE() << "it raises nothing";
+    } catch (const std::invalid_argument& error) {
+      EXPECT_NE(std::string(error.what()).find("Dict[str, Tensor]"), std::string::npos) << error.what();
+    }
+  }
 }
 
 TEST(ScriptCalls, WhatTheMethodRaises) {

@@ -4,6 +4,7 @@ such numbers are selected first, as under torch.compile (steering/index_numbers.
 """
 
 import contextlib
+import functools
 
 import torch
 
@@ -18,6 +19,7 @@ state = {"recordings": 0}
 read, write = torch.Tensor.__getitem__, torch.Tensor.__setitem__
 
 
+@functools.wraps(read)   # a tensor class of the program's goes by the name
 def selecting_read(tensor, index):
     found = selected(tensor, index)
     if found is None:
@@ -26,6 +28,7 @@ def selecting_read(tensor, index):
     return read(view, tuple(rest)) if rest else view
 
 
+@functools.wraps(write)
 def selecting_write(tensor, index, value):
     found = selected(tensor, index)
     if found is None:
