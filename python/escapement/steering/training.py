@@ -1,7 +1,7 @@
 """Gradients: AOTAutograd splits the graph into a forward and a backward, and each becomes a region.
 
 Traps that this file is shaped by:
-- No decomposition table. The core ATen one decomposes attention's forward but not its backward: gradients wrong by any amount.
+- No decomposition table of torch's as a whole. The core ATen one decomposes attention's forward but not its backward: gradients wrong by any amount.
 - A fresh aot_autograd object per call: it writes into its arguments.
 - The backward may be compiled lazily, under a frozen ShapeEnv: expressions are read, no question is asked.
 - Autograd's formulas are C++: one that divides by a size less one divides by zero where the graph, whose numbers are Python's, would raise.
@@ -23,6 +23,19 @@ from .partition import partition
 # pieces are recorded as they come.
 WHOLE_IN_TRAINING = {}
 
+# Operators that only graphs with gradients have, element by element, and that torch can say in operators that have rows: so they are fused.
+IN_PARTS = (
+    "elu_backward", "hardswish_backward", "hardtanh_backward", "leaky_relu_backward", "softplus_backward", "glu_backward", "log_sigmoid_forward",
+    "log_sigmoid_backward", "_prelu_kernel_backward", "rrelu_with_noise_backward", "huber_loss_backward", "mse_loss_backward",
+    "smooth_l1_loss_backward", "soft_margin_loss_backward", "binary_cross_entropy_backward",
+)
+
+
+@functools.cache
+def parts():
+    from torch._decomp import get_decompositions
+    return get_decompositions([getattr(torch.ops.aten, name) for name in IN_PARTS])
+
 
 def compile_training(gm, inputs, make_region):
     """`make_region(graph, kind)` gives the callable for one graph of AOTAutograd."""
@@ -38,7 +51,7 @@ def compile_training(gm, inputs, make_region):
         return make_boxed_func(make_region(graph, kind))
 
     return aot_autograd(fw_compiler=functools.partial(lower, "forward"), bw_compiler=functools.partial(lower, "backward"),
-                        inference_compiler=functools.partial(lower, "inference"), decompositions={},
+                        inference_compiler=functools.partial(lower, "inference"), decompositions=parts(),
                         partition_fn=partition,
                         keep_inference_input_mutations=True)(gm, inputs)
 

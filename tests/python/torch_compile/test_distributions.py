@@ -16,7 +16,7 @@ DISTRIBUTIONS = {
     "Independent": lambda a, b: D.Independent(D.Normal(a, positive(b)), 1), "Kumaraswamy": lambda a, b: D.Kumaraswamy(positive(a) + 0.5, positive(b) + 0.5),
     "mixture": lambda a, b: D.MixtureSameFamily(D.Categorical(logits=a), D.Normal(a, positive(b) + 0.1)),
     "Categorical": lambda a, b: D.Categorical(logits=a), "Bernoulli": lambda a, b: D.Bernoulli(logits=a), "Poisson": lambda a, b: D.Poisson(positive(a)),
-    "Geometric": lambda a, b: D.Geometric(logits=a),
+    "Geometric": lambda a, b: D.Geometric(logits=a), "NegativeBinomial": lambda a, b: D.NegativeBinomial(positive(a) + 1, logits=b),
     "one hot": lambda a, b: D.OneHotCategoricalStraightThrough(logits=a),
 }
 
