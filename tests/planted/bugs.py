@@ -514,6 +514,6 @@ BUGS = [
         "under autocast a product without a sum is of another dtype", ("call_mode/test_what_people_write.py",)),
     Bug("abstract_numbers_are_the_frameworks", "python", "python/escapement/recording/symbols.py", "    if asker.f_code is CHECKS:\n        asker = asker.f_back\n", "",
         "a size is no numbers.Number", ("call_mode/test_kinds_of_numbers.py",)),
-    Bug("registered_types_keep_all", "python", "python/escapement/tracer/tree.py", "        _KEEPING[kind, node] = all(", "        _KEEPING[kind, node] = True or all(",
+    Bug("registered_types_keep_all", "python", "python/escapement/tracer/tree.py", "not hands_out_its_own or all(", "True or all(",
         "what is appended to a list of a registered type is lost", ("call_mode/test_what_people_write.py",)),
 ]

@@ -125,7 +125,7 @@ def parts(value):
         return None if getattr(value, "__dict__", None) else (kind, "named", list(value))
     if kind in _pytree.SUPPORTED_NODES:
         children, context = _pytree.SUPPORTED_NODES[kind].flatten_fn(value)
-        if not all(isinstance(child, (torch.Tensor, tuple, *NUMBERS_AND_TEXTS)) for child in children) and not keeps_parts(kind, children, context):
+        if not all(isinstance(child, (torch.Tensor, tuple, *NUMBERS_AND_TEXTS)) for child in children) and not keeps_parts(kind, value, children, context):
             raise Unsupported(value)
         return kind, ("registered", hashable(context)), list(children)
     if has_only_attributes(value):
@@ -134,12 +134,14 @@ def parts(value):
     return None
 
 
-def keeps_parts(kind, children, context):
-    """Whether what a registered type makes holds the very containers that it is given. If it copies a list, what the program then appends is in no list of ours."""
+def keeps_parts(kind, value, children, context):
+    """Whether what a registered type makes holds the very containers that it is given, where it hands out its own. If it copies a list, what the program then
+    appends is in no list of ours. (A cache of transformers hands out lists that it makes for that: those nobody changes.)"""
     node = _pytree.SUPPORTED_NODES[kind]
     if (kind, node) not in _KEEPING:
-        made = node.unflatten_fn(list(children), copy.copy(context))
-        _KEEPING[kind, node] = all(map(operator.is_, node.flatten_fn(made)[0], children))
+        hands_out_its_own = all(map(operator.is_, node.flatten_fn(value)[0], children))
+        made = node.unflatten_fn(list(children), copy.copy(context)) if hands_out_its_own else None
+        _KEEPING[kind, node] = not hands_out_its_own or all(map(operator.is_, node.flatten_fn(made)[0], children))
     return _KEEPING[kind, node]
 
 
