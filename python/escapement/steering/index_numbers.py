@@ -1,9 +1,7 @@
 """Numbers that the tracer would pin because they stand in an index: a size, an integer argument, a tensor of one integer.
 
 `x[n]`, `x[:, t]`, `x[t] = y`: the method behind the brackets takes an integer as a constant, so each value would be a compile. The same
-element is what `select` takes as a symbol. So while a frame of ours is traced such numbers are selected first, each on the axis where it
-stands, with the new axes (`None`) in front of them, and the rest of the index follows: in this order torch itself applies an index, so
-views, strides and errors are the same. An index with anything else in it than numbers, slices, None, `...` and tensors of integers is left
+element is what `select` takes as a symbol. So while a frame of ours is traced such numbers are selected first (recording/index_walk.py). An index with anything else in it than numbers, slices, None, `...` and tensors of integers is left
 as it is.
 """
 
@@ -14,6 +12,8 @@ import torch
 from torch._dynamo.variables import BuiltinVariable, ConstantVariable, SliceVariable, TupleVariable
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 from torch._dynamo.variables.torch_function import can_dispatch_torch_function
+
+from ..recording.index_walk import is_known, select_numbers
 
 INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64)
 
@@ -53,23 +53,25 @@ def selected(tx, variable, key):
     """(the tensor with all numbers selected, the rest of the index), or None where there are none or the index is another one."""
     parts = [part.realize() for part in (key.realize().items if isinstance(key.realize(), TupleVariable) else [key])]
     kinds = [kind_of(part) for part in parts]
-    if "number" not in kinds or None in kinds or kinds.count("...") > 1 or kinds.count("number") + kinds.count("axis") > rank(variable):
+    if "number" not in kinds or not is_known(kinds, rank(variable)):
         return None
     if tx.output.current_tracer.parent is not None or torch._C._functorch.peek_interpreter_stack() is not None:
         return None    # inside a body of an operator a number may be one for each element
-    axis, rest = 0, []
-    for place, (kind, part) in enumerate(zip(kinds, parts)):
-        if kind == "number":
-            variable = variable.call_method(tx, "select", [ConstantVariable.create(axis), number(tx, part)], {})
-            continue
-        if kind == "none" and "number" in kinds[place + 1:]:   # in front of it: the new axis steps over the one that the number takes away
-            variable = variable.call_method(tx, "unsqueeze", [ConstantVariable.create(axis)], {})
-            kind, part = "axis", SliceVariable([ConstantVariable.create(None)] * 3, tx)
-        rest.append(part)
-        if kind == "...":
-            axis = rank(variable) - sum(later in ("number", "axis") for later in kinds[place + 1:])
-        axis += kind == "axis"
-    return variable, rest
+    return select_numbers(variable, kinds, parts, Operations(tx))
+
+
+class Operations:
+    def __init__(self, tx):
+        self.tx, self.rank = tx, rank
+
+    def select(self, variable, axis, part):
+        return variable.call_method(self.tx, "select", [ConstantVariable.create(axis), number(self.tx, part)], {})
+
+    def unsqueeze(self, variable, axis):
+        return variable.call_method(self.tx, "unsqueeze", [ConstantVariable.create(axis)], {})
+
+    def whole(self):
+        return SliceVariable([ConstantVariable.create(None)] * 3, self.tx)
 
 
 def kind_of(part):

@@ -1,21 +1,19 @@
 """Numbers of a recording in an index: `x[n // 2]`, `x[:, t]`, `x[scores.argmax()] = y`. The method behind the brackets reads an integer in C++ before
 any operator is called, so that each value would be a recording. The same element is what `select` takes as a symbol; so while a recording runs
-such numbers are selected first, as under torch.compile (steering/index_numbers.py, which says why in this order).
+such numbers are selected first (recording/index_walk.py), as under torch.compile (steering/index_numbers.py).
 """
 
-import contextlib
 import functools
 
 import torch
 
-from ..locks import fork_safe_lock
 from ..recording.arithmetic import ours
+from ..recording.index_walk import is_known, select_numbers
 from .results import is_recorded
 from .tree import TENSORS
+from .while_recording import WhileRecording
 
 INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64)
-lock = fork_safe_lock()
-state = {"recordings": 0}
 read, write = torch.Tensor.__getitem__, torch.Tensor.__setitem__
 
 
@@ -43,23 +41,22 @@ def selected(tensor, index):
     if not any(map(is_symbol, parts)) or type(tensor) not in TENSORS or torch._C._functorch.peek_interpreter_stack() is not None:
         return None
     kinds = [kind_of(part) for part in parts]
-    if None in kinds or kinds.count("...") > 1 or kinds.count("number") + kinds.count("axis") > tensor.dim():
+    if not is_known(kinds, tensor.dim()):
         return None
-    axis, rest = 0, []
-    for place, (kind, part) in enumerate(zip(kinds, parts)):
-        if kind == "number":
-            try:
-                tensor = tensor.select(axis, part.item() if isinstance(part, torch.Tensor) else part)
-            except IndexError:
-                return None   # the brackets say it in words of their own
-            continue
-        if kind == "none" and "number" in kinds[place + 1:]:   # in front of it: the new axis steps over the one that the number takes away
-            tensor, kind, part = tensor.unsqueeze(axis), "axis", slice(None)
-        rest.append(part)
-        if kind == "...":
-            axis = tensor.dim() - sum(later in ("number", "axis") for later in kinds[place + 1:])
-        axis += kind == "axis"
-    return tensor, rest
+    try:
+        return select_numbers(tensor, kinds, parts, Operations)
+    except IndexError:
+        return None   # the brackets say it in words of their own
+
+
+class Operations:
+    rank, unsqueeze = torch.Tensor.dim, torch.Tensor.unsqueeze
+
+    def select(tensor, axis, part):
+        return tensor.select(axis, part.item() if isinstance(part, torch.Tensor) else part)
+
+    def whole():
+        return slice(None)
 
 
 def is_symbol(part):
@@ -77,17 +74,12 @@ def kind_of(part):
     return {slice: "axis", type(None): "none", type(...): "..."}.get(type(part))
 
 
-@contextlib.contextmanager
-def numbers_select():
-    """While a recording runs."""
-    with lock:
-        state["recordings"] += 1
-        if state["recordings"] == 1:
-            torch.Tensor.__getitem__, torch.Tensor.__setitem__ = selecting_read, selecting_write
-    try:
-        yield
-    finally:
-        with lock:
-            state["recordings"] -= 1
-            if state["recordings"] == 0:
-                del torch.Tensor.__getitem__, torch.Tensor.__setitem__
+def put():
+    torch.Tensor.__getitem__, torch.Tensor.__setitem__ = selecting_read, selecting_write
+
+
+def take_back():
+    del torch.Tensor.__getitem__, torch.Tensor.__setitem__
+
+
+numbers_select = WhileRecording(put, take_back)

@@ -54,7 +54,7 @@ def test_gradients(name, dtype):
         for ours, eagers in zip(gradient(compiled, made(rows, dtype)), gradient(program, made(rows, dtype))):
             torch.testing.assert_close(ours, eagers, rtol=tolerance, atol=tolerance)
     stats = escapement.stats()
-    assert stats["recordings"] == 2 and stats["hits"] == 6 and not stats.get("eager_calls"), stats
+    assert stats["recordings"] == 2 and stats["hits"] == 6 and not stats.get("eager_calls") and stats["launches"] >= (3 if name == "hardsigmoid" else 6) and stats["dynamo"]["specialised_dims"] <= (name == "glu"), stats
 
 
 @pytest.mark.parametrize("name", ["leaky_relu", "hardtanh", "elu", "softplus", "logsigmoid", "glu", "mse none", "smooth none", "huber none", "preference"])

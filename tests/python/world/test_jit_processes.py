@@ -202,3 +202,31 @@ def test_children_are_forked_while_another_thread_makes_large_results(tmp_path):
     for thread in threads:
         thread.join()
     """)
+
+
+def test_what_recordings_put_into_torch_is_not_in_a_child(tmp_path):
+    """A recording of another thread does not end there."""
+    run(tmp_path, """
+    begun, over = threading.Event(), threading.Event()
+    def slow(x):
+        begun.set()
+        over.wait()
+        return x[x.shape[0] // 2] * 2
+    jitted = escapement.jit(slow)
+    def call():
+        with torch.no_grad():   # each thread's own
+            jitted(torch.randn(4, 2))
+    thread = threading.Thread(target=call)
+    thread.start()
+    begun.wait()
+    assert "__getitem__" in vars(torch.Tensor)
+    def action():
+        assert "__getitem__" not in vars(torch.Tensor)
+        fn = lambda x: x[x.shape[0] // 2] * 2
+        same(escapement.jit(fn), fn, 4, 7, 1)
+        assert "__getitem__" not in vars(torch.Tensor)
+    in_child(action)
+    over.set()
+    thread.join()
+    assert "__getitem__" not in vars(torch.Tensor)
+    """)
