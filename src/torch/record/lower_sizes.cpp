@@ -5,12 +5,13 @@
 #include <unordered_map>
 
 #include "torch/record/lower.h"
+#include "torch/record/size_rules.h"
 
 namespace escapement {
 
 namespace {
 
-using Sizes = std::vector<std::vector<Dim>>;
+using namespace size_rules;
 
 const std::vector<Dim>& sizes_of(const OpCall& call, int position) { return call.type(call.value_at(position)).sizes; }
 
@@ -99,25 +100,6 @@ std::vector<int64_t> padding_of(OpCall& call) {
   return call.arg("padding").isString() ? std::vector<int64_t>{0} : call.integers("padding");   // "valid"
 }
 
-Sizes convolution(OpCall& call) {
-  const ValueId x = call.value("input"), w = call.value("weight");
-  if (call.flag("transposed")) return {};
-  if (call.varies("stride") || call.varies("padding") || call.varies("dilation")) return {};  // sizes are read from ATen's result
-  const std::vector<Dim>&in = call.type(x).sizes, &kernel = call.type(w).sizes;
-  const size_t spatial = kernel.size() - 2;
-  const bool batched = in.size() == kernel.size();
-  const std::vector<int64_t> stride = call.integers("stride"), padding = padding_of(call), dilation = call.integers("dilation");
-  std::vector<Dim> out;
-  if (batched) out.push_back(in[0]);
-  out.push_back(kernel[0]);
-  for (size_t i = 0; i < spatial; ++i) {
-    const Dim size = in[in.size() - spatial + i];
-    out.push_back(keeps_sizes(call) ? size : window_count(call.table(), size, kernel[2 + i], at_or_last(stride, i, 1), at_or_last(padding, i, 0),
-                                                          at_or_last(dilation, i, 1)));
-  }
-  return {out};
-}
-
 // (size - 1) * stride - 2 * padding + dilation * (kernel - 1) + what is added at the end + 1
 Sizes transposed_convolution(OpCall& call) {
   const ValueId x = call.value("input"), w = call.value("weight");
@@ -135,6 +117,25 @@ Sizes transposed_convolution(OpCall& call) {
     const Dim reach = dims.mul(dims.sub(kernel[2 + i], dims.constant(1)), number("dilation", i, 1));
     const Dim ends = dims.sub(dims.add(number("output_padding", i, 0), dims.constant(1)), dims.mul(dims.constant(2), number("padding", i, 0)));
     out.push_back(dims.add(dims.add(steps, reach), ends));
+  }
+  return {out};
+}
+
+Sizes convolution(OpCall& call) {
+  const ValueId x = call.value("input"), w = call.value("weight");
+  if (call.flag("transposed")) return transposed_convolution(call);
+  if (call.varies("stride") || call.varies("padding") || call.varies("dilation")) return {};  // sizes are read from ATen's result
+  const std::vector<Dim>&in = call.type(x).sizes, &kernel = call.type(w).sizes;
+  const size_t spatial = kernel.size() - 2;
+  const bool batched = in.size() == kernel.size();
+  const std::vector<int64_t> stride = call.integers("stride"), padding = padding_of(call), dilation = call.integers("dilation");
+  std::vector<Dim> out;
+  if (batched) out.push_back(in[0]);
+  out.push_back(kernel[0]);
+  for (size_t i = 0; i < spatial; ++i) {
+    const Dim size = in[in.size() - spatial + i];
+    out.push_back(keeps_sizes(call) ? size : window_count(call.table(), size, kernel[2 + i], at_or_last(stride, i, 1), at_or_last(padding, i, 0),
+                                                          at_or_last(dilation, i, 1)));
   }
   return {out};
 }
@@ -275,10 +276,12 @@ Sizes pixel_shuffle(OpCall& call) {
   return {sizes};
 }
 
-// Images at the places of a grid: [N, C, H, W], [N, h, w, 2] -> [N, C, h, w]
+// Images at the places of a grid: [N, C, H, W], [N, h, w, 2] -> [N, C, h, w]; of volumes one axis more
 Sizes sampled(OpCall& call) {
   const std::vector<Dim> image = sizes_of(call, 0), grid = sizes_of(call, 1);
-  return {{image[0], image[1], grid[1], grid[2]}};
+  std::vector<Dim> out{image[0], image[1]};
+  out.insert(out.end(), grid.begin() + 1, grid.end() - 1);
+  return {out};
 }
 
 // [N, C, H, W] -> [N, C * kernel, windows]
@@ -363,6 +366,12 @@ constexpr SizeRuleRow kRules[] = {
     {"scatter", as_first, free}, {"scatter_add", as_first, free}, {"scatter_reduce", as_first, free}, {"index_put", as_first, free},
     {"index_add", as_first, free}, {"index_copy", as_first, free}, {"index_fill", as_first, free}, {"masked_scatter", as_first, free},
     {"clone", as_first, free}, {"contiguous", as_first, fixed}, {"to", as_first, free}, {"_to_copy", as_first, free},
+    {"fill", as_first, free}, {"copy", as_first, free}, {"slice_scatter", as_first, free}, {"select_scatter", as_first, free},
+    {"diagonal_scatter", as_first, free}, {"put", as_first, free}, {"_unsafe_index_put", as_first, free}, {"index_reduce", as_first, free},
+    {"channel_shuffle", as_first, free}, {"native_channel_shuffle", as_first, free}, {"rrelu_with_noise_functional", as_first, free},
+    {"fake_quantize_per_tensor_affine_cachemask", as_first, free}, {"fake_quantize_per_channel_affine_cachemask", as_first, free},
+    {"_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", as_first, free}, {"_fake_quantize_learnable_per_tensor_affine", as_first, free},
+    {"_fake_quantize_learnable_per_channel_affine", as_first, free},
     {"tril", as_first, free}, {"triu", as_first, free}, {"alpha_dropout", as_first, free}, {"uniform", as_first, free}, {"normal_functional", as_first, free},
     {"exponential", as_first, free}, {"geometric", as_first, free}, {"cauchy", as_first, free}, {"log_normal", as_first, free}, {"random", as_first, free},
     {"poisson", as_first, fixed}, {"_standard_gamma", as_first, fixed}, {"_sample_dirichlet", as_first, fixed}, {"binomial", as_first, fixed},
@@ -387,20 +396,59 @@ constexpr SizeRuleRow kRules[] = {
     {"adaptive_avg_pool1d", adaptive_pooling, image}, {"adaptive_avg_pool2d", adaptive_pooling, image},
     {"_adaptive_avg_pool2d", adaptive_pooling, image}, {"adaptive_max_pool2d", adaptive_pooling, image},
     {"upsample_nearest2d", upsample, image}, {"upsample_bilinear2d", upsample, image}, {"upsample_bicubic2d", upsample, image},
-    {"upsample_nearest1d", upsample, image}, {"upsample_linear1d", upsample, image},
+    {"upsample_nearest1d", upsample, image}, {"upsample_linear1d", upsample, image}, {"upsample_nearest3d", upsample, image},
+    {"upsample_trilinear3d", upsample, image}, {"_upsample_nearest_exact1d", upsample, image}, {"_upsample_nearest_exact2d", upsample, image},
+    {"_upsample_nearest_exact3d", upsample, image}, {"_upsample_bilinear2d_aa", upsample, image}, {"_upsample_bicubic2d_aa", upsample, image},
+    {"max_pool3d_with_indices", pooling, image}, {"adaptive_max_pool1d", adaptive_pooling, image}, {"adaptive_avg_pool3d", adaptive_pooling, image},
+    {"_adaptive_avg_pool3d", adaptive_pooling, image}, {"adaptive_max_pool3d", adaptive_pooling, image},
+    {"fractional_max_pool2d", unpooled, fixed}, {"fractional_max_pool3d", unpooled, fixed}, {"max_unpool2d", unpooled, image},
+    {"max_unpool3d", unpooled, image}, {"constant_pad_nd", padded, image}, {"reflection_pad1d", padded, image}, {"reflection_pad2d", padded, image},
+    {"reflection_pad3d", padded, image}, {"replication_pad1d", padded, image}, {"replication_pad2d", padded, image}, {"replication_pad3d", padded, image},
+    {"pixel_unshuffle", pixel_unshuffle, image}, {"col2im", folded, fixed},
+    // norms that keep what they computed for the gradient
+    {"native_group_norm", group_norm, image}, {"native_batch_norm", batch_norm, image}, {"_native_batch_norm_legit", batch_norm, image},
+    {"_native_batch_norm_legit_no_training", batch_norm, image}, {"_native_batch_norm_legit_functional", batch_norm, image},
+    {"_batch_norm_with_update", batch_norm, image}, {"_batch_norm_with_update_functional", batch_norm, image}, {"_batch_norm_no_update", batch_norm, image},
+    {"_weight_norm_interface", weight_norm, fixed}, {"_weight_norm_interface_backward", weight_norm, fixed},
+    // matrices and transforms: LAPACK's results lie by columns, those of transforms as it suits
+    {"linalg_inv_ex", same_matrix, own}, {"linalg_cholesky_ex", same_matrix, own}, {"cholesky_inverse", same_matrix, own},
+    {"linalg_matrix_exp", same_matrix, own}, {"linalg_lu_factor_ex", same_matrix, own}, {"_linalg_eigh", eigen, own}, {"linalg_eig", eigen, own},
+    {"linalg_eigvals", eigen, own}, {"_linalg_eigvals", eigen, own}, {"_linalg_det", determinant, own}, {"_linalg_slogdet", determinant, own},
+    {"_linalg_solve_ex", solution, own}, {"linalg_lu_solve", solution, own}, {"linalg_solve_triangular", solution, own}, {"_linalg_svd", svd, own},
+    {"linalg_qr", qr, own}, {"linalg_householder_product", same_matrix, own}, {"_fft_r2c", real_transform, free}, {"_fft_c2c", as_first, free},
+    {"_fft_c2r", inverse_transform, free}, {"view_as_real", real_view, own}, {"view_as_complex", complex_view, own},
+    {"complex", broadcast_pair, free}, {"polar", broadcast_pair, free},
+    // what has a lowering, of types that have no kernels
+    {"sum", reduced, fixed}, {"mean", reduced, fixed}, {"prod", reduced, fixed}, {"nansum", reduced, fixed}, {"any", reduced, fixed}, {"all", reduced, fixed},
+    {"amax", reduced, fixed}, {"amin", reduced, fixed}, {"max", reduced, free}, {"min", reduced, free}, {"argmax", reduced, fixed}, {"argmin", reduced, fixed},
+    {"var", reduced, fixed}, {"std", reduced, fixed}, {"logsumexp", reduced, fixed}, {"linalg_vector_norm", reduced, fixed}, {"matmul", product, own},
+    {"mm", product, own}, {"bmm", product, own}, {"zeros", as_size_argument, fixed}, {"ones", as_size_argument, fixed}, {"new_zeros", as_size_argument, fixed},
+    {"new_ones", as_size_argument, fixed}, {"new_full", as_size_argument, fixed},
     // recurrent networks: the library that is taken decides how results lie
     {"lstm", recurrent, own}, {"gru", recurrent, own}, {"rnn_tanh", recurrent, own}, {"rnn_relu", recurrent, own},
     // others
     {"take_along_dim", taken_along, fixed}, {"cdist", distances, fixed}, {"multinomial", drawn, fixed}, {"pixel_shuffle", pixel_shuffle, image},
-    {"grid_sampler_2d", sampled, image}, {"im2col", unfolded, fixed}, {"renorm", as_first, fixed},
+    {"grid_sampler_2d", sampled, image}, {"grid_sampler_3d", sampled, image}, {"_cdist_forward", distances, fixed}, {"take", as_index, fixed},
+    {"kthvalue", reduced, fixed}, {"median", reduced, fixed}, {"nanmedian", reduced, fixed}, {"mode", reduced, fixed},
+    {"_embedding_bag", embedding_bags, fixed}, {"_embedding_bag_forward_only", embedding_bags, fixed}, {"_unsafe_index", indexed, free},
+    {"_int_mm", integer_product, fixed}, {"_weight_int8pack_mm", integer_product, fixed}, {"im2col", unfolded, fixed}, {"renorm", as_first, fixed},
     {"index", indexed, free}, {"topk", topk, fixed}, {"repeat", repeat, fixed}, {"tile", nullptr, free},
-    {"cross_entropy_loss", one_dropped, fixed}, {"nll_loss_nd", one_dropped, fixed}, {"nll_loss_forward", one_dropped, fixed},
+    {"cross_entropy_loss", one_dropped, fixed}, {"nll_loss_nd", one_dropped, fixed}, {"nll_loss_forward", nll_loss, fixed}, {"nll_loss2d_forward", nll_loss, fixed},
     {"mse_loss", nullptr, free},
     // gradients
     {"native_dropout_backward", as_first, free}, {"nll_loss_backward", as_second, fixed},
     {"native_layer_norm_backward", with_weights, fixed}, {"embedding_dense_backward", embedding_gradient, fixed},
     {"max_pool2d_with_indices_backward", as_second, image}, {"avg_pool2d_backward", as_second, image},
-    {"_adaptive_avg_pool2d_backward", as_second, image},
+    {"_adaptive_avg_pool2d_backward", as_second, image}, {"_adaptive_avg_pool3d_backward", as_second, image},
+    {"max_pool3d_with_indices_backward", as_second, image}, {"avg_pool3d_backward", as_second, image}, {"adaptive_max_pool2d_backward", as_second, image},
+    {"adaptive_max_pool3d_backward", as_second, image}, {"fractional_max_pool2d_backward", as_second, fixed},
+    {"fractional_max_pool3d_backward", as_second, fixed}, {"reflection_pad1d_backward", as_second, image}, {"reflection_pad2d_backward", as_second, image},
+    {"reflection_pad3d_backward", as_second, image}, {"replication_pad1d_backward", as_second, image}, {"replication_pad2d_backward", as_second, image},
+    {"replication_pad3d_backward", as_second, image}, {"nll_loss2d_backward", as_second, fixed}, {"hardsigmoid_backward", as_first, free},
+    {"convolution_backward", convolution_gradients, image}, {"native_group_norm_backward", group_norm_gradients, image},
+    {"native_batch_norm_backward", batch_norm_gradients, image}, {"batch_norm_backward", batch_norm_gradients, image},
+    {"grid_sampler_2d_backward", sampling_gradients, fixed}, {"grid_sampler_3d_backward", sampling_gradients, fixed},
+    {"_cdist_backward", as_second, fixed}, {"_embedding_bag_backward", bag_gradients, fixed}, {"_embedding_bag_dense_backward", bag_gradients, fixed},
     {"slice_backward", as_input_sizes, fixed}, {"select_backward", as_input_sizes, fixed},
     // collectives
     {"_c10d_functional::all_reduce", as_first, fixed}, {"_c10d_functional::broadcast", as_first, fixed},
