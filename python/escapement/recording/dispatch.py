@@ -122,8 +122,31 @@ def body_of_checkpoint(body, *operands, **settings):
     return body(*operands)
 
 
+# --- checkpoints of a block that draws random numbers: AOTAutograd keeps the generator's state in the forward graph, and draws from it again in the
+# backward graph.
+
+def draw_and_keep_state(drawn, *operands, **settings):
+    refuse_other_generators(operands)
+    return torch.ops.escapement.rng_state(), drawn(*operands, **settings)
+
+
+def draw_from_state(state, drawn, *operands, **settings):
+    refuse_other_generators(operands)
+    current = torch.ops.escapement.rng_state()
+    torch.ops.escapement.set_rng_state(state)
+    result = drawn(*operands, **settings)
+    torch.ops.escapement.set_rng_state(current)
+    return result
+
+
+def refuse_other_generators(operands):
+    if any(isinstance(value, torch.Tensor) and value.device.type != "cpu" for value in operands):
+        raise NotImplementedError("the state of a device's generator cannot be recorded")
+
+
 FLOWS = {"cond": branch, "while_loop": loop, "map_impl": each, "scan": scan}
-OWN_KERNELS = {**FLOWS, **dict.fromkeys(CHECKPOINTS, body_of_checkpoint)}
+OWN_KERNELS = {**FLOWS, **dict.fromkeys(CHECKPOINTS, body_of_checkpoint),
+               "run_and_save_rng_state": draw_and_keep_state, "run_with_rng_state": draw_from_state}
 
 
 # --- methods that torch._C._SymNode lacks: each returns a node, and asks for a relation rather than a value

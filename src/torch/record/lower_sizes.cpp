@@ -301,6 +301,13 @@ Sizes unfolded(OpCall& call) {
   return {{in[0], channels, windows}};
 }
 
+// A generator's state is as long as it is.
+Sizes as_seen(OpCall& call) {
+  Sizes sizes(1);
+  for (const int64_t size : call.reals[0].sizes()) sizes[0].push_back(call.table().constant(size));
+  return sizes;
+}
+
 Sizes one_dropped(OpCall& call) {  // cross-entropy with mean or sum: a 0-d result
   if (call.reals.empty() || call.reals[0].dim() != 0) return {};
   return Sizes(call.reals.size(), std::vector<Dim>{});
@@ -450,6 +457,7 @@ constexpr SizeRuleRow kRules[] = {
     {"grid_sampler_2d_backward", sampling_gradients, fixed}, {"grid_sampler_3d_backward", sampling_gradients, fixed},
     {"_cdist_backward", as_second, fixed}, {"_embedding_bag_backward", bag_gradients, fixed}, {"_embedding_bag_dense_backward", bag_gradients, fixed},
     {"slice_backward", as_input_sizes, fixed}, {"select_backward", as_input_sizes, fixed},
+    {"escapement::rng_state", as_seen, fixed},
     // collectives
     {"_c10d_functional::all_reduce", as_first, fixed}, {"_c10d_functional::broadcast", as_first, fixed},
     {"_c10d_functional::all_gather_into_tensor", gathered, fixed}, {"_c10d_functional::reduce_scatter_tensor", scattered, fixed},

@@ -9,7 +9,9 @@
 #include "support/json.h"
 #include "support/stopwatch.h"
 #include "torch/program/program_info.h"
+#include "torch/record/flow.h"
 #include "torch/record/gradient_mirror.h"
+#include "torch/record/random_state.h"
 #include "torch/record/recorder_fallback.h"
 #include "torch/record/recorder_tape.h"
 #include "torch/region/call_arguments.h"
@@ -36,6 +38,7 @@ Region::Region(std::string name, Forward forward, std::vector<InputSpec> inputs,
       maker_(options_, hooks_, journal_) {
   install_recorder();
   install_flow();
+  install_random_state();
 }
 
 Region::~Region() = default;
