@@ -51,6 +51,13 @@ class Backend:
         self._said = set()
 
     def __call__(self, gm, inputs, *, mode=None, options=None):
+        if not torch.is_grad_enabled() or not dispatch.wants_no_gradient(gm):
+            return self._compiled(gm, inputs, mode, options)
+        dispatch.leave_grad_mode(gm)
+        with torch.no_grad():
+            return torch.no_grad()(self._compiled(gm, inputs, mode, options))
+
+    def _compiled(self, gm, inputs, mode, options):
         training = needs_gradients(inputs) or dispatch.takes_derivatives(gm)
         if disabled():   # asked before the core is loaded: the core may be what the user wants out of the way
             return self._give_up(GiveUp("disabled"), False, gm, training)

@@ -34,6 +34,29 @@ def has_checkpoint(gm):
     return any(name in CHECKPOINTS for name in higher_order_operators(gm))
 
 
+def wants_no_gradient(gm):
+    """Whether a graph that begins with gradients on does all that it does with tensors while they are off, and leaves them on: the step of an optimizer.
+    Such a graph holds parameters, which would look as if a tape were wanted."""
+    enabled, switched = True, False
+    for node in gm.graph.nodes:
+        if node.target is torch._C._set_grad_enabled:
+            enabled, switched = node.args[0], True
+        elif enabled and node.op.startswith("call") and not isinstance(node.meta.get("example_value"), NUMBERS):
+            return False
+    return switched and enabled and not any(enables_grad(body) for body in graphs(gm) if body is not gm)
+
+
+NUMBERS = (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+def leave_grad_mode(gm):
+    """Takes the switches of the grad mode out of the graph."""
+    for node in list(gm.graph.nodes):
+        if node.target is torch._C._set_grad_enabled:
+            gm.graph.erase_node(node)
+    gm.recompile()
+
+
 DERIVATIVES = frozenset(("_grad_increment_nesting", "_jvp_increment_nesting"))   # where a level of torch.func begins
 
 
