@@ -30,7 +30,7 @@ RESULTS = limit("RESULTS", 1000, "structures of results of one entry, each of wh
 ARGUMENT_PARTS = limit("ARGUMENT_PARTS", 4096, "containers and objects among the arguments of one call, which are copied at every call; calls with more go on in replay mode")
 # --- what a function reads from elsewhere
 PLACES = limit("PLACES", 4096, "places (globals, cells, attributes, items) that are watched for plain values; of larger functions the rest is not")
-OBJECT_DEPTH = limit("OBJECT_DEPTH", 3, "objects in attributes of objects that are watched; deeper ones are not")
-CALL_DEPTH = limit("CALL_DEPTH", 6, "functions called by functions that are searched for what they read; deeper ones are not")
+OBJECT_DEPTH = limit("OBJECT_DEPTH", 6, "objects in attributes of objects that are watched; deeper ones are not")
+CALL_DEPTH = limit("CALL_DEPTH", 9, "functions called by functions that are searched for what they read; deeper ones are not")
 ITEMS = limit("ITEMS", 256, "items of a container that are searched; of a longer one the rest is not (and 256 is the last integer that is always one object)")
 ARRAY_BYTES = limit("ARRAY_BYTES", 4096, "bytes of a NumPy array or bytearray that are compared; of a larger one only that it is the same object")

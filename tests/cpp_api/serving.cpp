@@ -111,6 +111,23 @@ void session() {
   EXPECT(same(held, expected_y));
 }
 
+// A step whose results are the next one's inputs.
+void session_feeds_itself() {
+  Session steps(escapement::load(file("counter.pt2")));
+  const Module reference = escapement::load(file("counter.pt2"), {{"disable", "true"}});
+  std::vector<c10::IValue> expected = reference.run({at::full({5, 3}, 1.0)});
+  const std::vector<c10::IValue>* results = &steps.run({at::full({5, 3}, 1.0)});
+  for (int step = 0; step < 6; ++step) {
+    EXPECT(same((*results)[0].toTensor(), expected[0].toTensor()));
+    expected = reference.run(expected);
+    results = &steps.run(*results);
+  }
+  Session moved(std::move(steps));
+  EXPECT(same(moved.run(*results)[0].toTensor(), reference.run(expected)[0].toTensor()));
+  EXPECT_ERROR(invalid_input, "was moved from", steps.run({at::full({5, 3}, 1.0)}));
+  EXPECT_ERROR(invalid_input, "was moved from", steps.cancel());
+}
+
 void run_into() {
   const Module module = escapement::load(file("mlp.pt2"));
   Session session(module);
@@ -716,6 +733,7 @@ void fork_while_inside() {
 }
 
 const std::map<std::string, void (*)()> kChecks{{"session", session},
+                                                {"session_feeds_itself", session_feeds_itself},
                                                 {"run_into", run_into},
                                                 {"errors", errors},
                                                 {"bad_arguments", bad_arguments},

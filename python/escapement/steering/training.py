@@ -14,7 +14,7 @@ import operator
 import torch
 from functorch.compile import make_boxed_func
 
-from . import doubtful_copies, layout_reads
+from . import doubtful_copies, layout_reads, whole_upsampling
 from .dynamo import active, aot_autograd
 from .partition import partition
 
@@ -48,12 +48,14 @@ def compile_training(gm, inputs, make_region):
     def lower(kind, graph, fakes):
         keep_what_is_saved()
         divide_as_formulas_do(graph)
+        whole_upsampling.as_torch_has_them(graph)
         return make_boxed_func(make_region(graph, kind))
 
-    return aot_autograd(fw_compiler=functools.partial(lower, "forward"), bw_compiler=functools.partial(lower, "backward"),
-                        inference_compiler=functools.partial(lower, "inference"), decompositions=parts(),
-                        partition_fn=partition,
-                        keep_inference_input_mutations=True)(gm, inputs)
+    with whole_upsampling.kept_whole():
+        return aot_autograd(fw_compiler=functools.partial(lower, "forward"), bw_compiler=functools.partial(lower, "backward"),
+                            inference_compiler=functools.partial(lower, "inference"), decompositions=parts(),
+                            partition_fn=partition,
+                            keep_inference_input_mutations=True)(gm, inputs)
 
 
 def name_sizes_as_dynamo_did(gm):

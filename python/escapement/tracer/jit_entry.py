@@ -23,6 +23,7 @@ from ..locks import fork_safe_lock
 from ..recording import symbols
 from ..recording.locator import FrameLocator
 from .indexing import numbers_select
+from .compiled_callees import callees_run_their_own_code
 from .json_numbers import json_reads_them
 from .outside import calls_watched
 from .results import Builder, Ended, Results, changed, is_marked, snapshot, store
@@ -143,7 +144,7 @@ class Entry:
         try:
             RECORDING.add(thread)
             self._locator.saw_gradients = False
-            with json_reads_them(), numbers_select(), calls_watched():
+            with json_reads_them(), numbers_select(), callees_run_their_own_code(), calls_watched():
                 outputs = self._run(leaves)
             self._refuse_tape(attempt)
         except Exception:

@@ -30,7 +30,7 @@ from .jit_entry import KEY, RECORDING, Bypass, Entry, Marked, NeedsTape, call_na
 from .objects import replace_references
 from .replayed import replayed
 from .results import is_recorded, real
-from .search import is_own
+from .search import is_own, space_of
 from .tree import Copies, Unsupported, flatten, mutable
 from .watch import Watch
 
@@ -213,6 +213,7 @@ class Jitted:
         own["_checker"] = Checker(fn, check, self.run_entry)
         wrapped = fn.forward if isinstance(fn, torch.nn.Module) else fn
         own["_parameters_named"] = parameter_names(wrapped)
+        own["_switched_off"] = gradients_switched_off(fn)
         own["_dims"] = declared(fn, dims, self._options) if dims else None
         own["escapement_contract"] = self._dims and self._dims.contract
         own.update({name: getattr(wrapped, name) for name in functools.WRAPPER_ASSIGNMENTS if hasattr(wrapped, name)})
@@ -250,13 +251,13 @@ class Jitted:
         if table.rests_for and not self._options["strict"] and self._dims is None and table.rests():
             return self._eager(table.rests_for, args, kwargs)
         if grad_mode() and (any_requires_grad(args) or table.watch.needs_gradient()):
-            return self._eager("gradient", args, kwargs)   # before anything else is looked at: a training loop comes here at every call
+            return self._with_gradients(args, kwargs)   # before anything else is looked at: a training loop comes here at every call
         leaves, copies = [], Copies()
         structure = flatten_call(args, kwargs, leaves, copies, True)
         if copies.met and table.watch.meets(copies.met) and Watch(self._fn, self._kinds).meets(copies.met):
             return self._eager("argument_elsewhere", args, kwargs)
         if grad_mode() and any_requires_grad(leaves):
-            return self._eager("gradient", args, kwargs)
+            return self._with_gradients(args, kwargs)
         with self._lock:
             entry, leaves = self._entry(table, structure, leaves, args, kwargs)
         if isinstance(entry, str):
@@ -272,6 +273,13 @@ class Jitted:
         if self._dims is not None and entry.runs != before:
             self._hold(entry, leaves, args, kwargs)
         return result
+
+    def _with_gradients(self, args, kwargs):
+        """Unless the function itself is one that switches them off."""
+        if self._switched_off is None:
+            return self._eager("gradient", args, kwargs)
+        with self._switched_off():
+            return self(*args, **kwargs)
 
     def _hold(self, entry, leaves, args, kwargs):
         """A version that does not keep to the declared dims is an error now, and again at the next such call."""
@@ -513,13 +521,26 @@ class Jitted:
         self.__dict__["_name"] = name
 
     def __get__(self, instance, owner=None):
-        """As a method: each object gets its own, kept in the object."""
+        """As a method: each object gets its own, kept in the object. What has no place for one is an argument."""
         if instance is None:
             return self
-        bound = jitted_type()(types.MethodType(self._fn, instance), *self._given[:3], self._given[3])
-        if self._name is not None and hasattr(instance, "__dict__"):
-            vars(instance)[self._name] = bound
+        space = space_of(instance)
+        if type(space) is not dict:
+            return types.MethodType(self, instance)
+        name = self._attribute(type(instance))
+        bound = space.get(name)
+        if not isinstance(bound, Jitted) or bound.__dict__.get("_unbound") is not self:
+            space[name] = bound = jitted_type()(types.MethodType(self._fn, instance), *self._given[:3], self._given[3])
+            bound.__dict__["_unbound"] = self
         return bound
+
+    def _attribute(self, kind):
+        """Where an object keeps its own: under the name by which Python asks for it, unless that name is a subclass's (`super().forward`). A method that
+        was put into its class later does not know how it is called there."""
+        names = [name for part in kind.__mro__ for name, value in vars(part).items() if value is self]
+        name = self._name if self._name in names or not names else names[0]
+        found = next((vars(part)[name] for part in kind.__mro__ if name in vars(part)), None)
+        return name if found is self else f"escapement.jit of {self.__qualname__}"
 
     def __reduce__(self):
         return rebuild, (self._fn, *self._given)
@@ -556,6 +577,23 @@ def declared(fn, dims, options):
     from .jit_dims import JitDims
 
     return JitDims(fn, dims, options)
+
+
+DECORATED = torch.no_grad()(lambda: None).__code__   # of every function that a context of torch's decorates
+AUTOCAST = torch.autocast("cpu", enabled=False)(lambda: None).__code__
+
+
+def gradients_switched_off(fn):
+    """Makes the context (`torch.no_grad`, `torch.inference_mode`) by which a function is decorated, or None."""
+    fn = getattr(fn, "__func__", fn)
+    while isinstance(fn, types.FunctionType) and fn.__code__ in (DECORATED, AUTOCAST):
+        factory = dict(zip(fn.__code__.co_freevars, fn.__closure__)).get("ctx_factory")
+        factory = factory and factory.cell_contents
+        context = factory and factory()
+        if isinstance(context, torch.no_grad) or isinstance(context, torch.inference_mode) and context.mode:
+            return factory
+        fn = fn.__wrapped__
+    return None
 
 
 def any_requires_grad(values):

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 
+import _signal
 import torch
 
 try:
@@ -30,14 +31,17 @@ EVENTS = frozenset("""
 LISTED = "os.listdir", "os.scandir"
 CLOCKS = """time time_ns monotonic monotonic_ns perf_counter perf_counter_ns process_time process_time_ns thread_time thread_time_ns clock_gettime
             clock_gettime_ns localtime gmtime ctime strftime""".split()
-SYSTEMS = "urandom getrandom stat lstat access times getloadavg".split()   # functions of `os`
+SYSTEMS = "urandom getrandom stat lstat access times getloadavg getcwd getcwdb".split()   # functions of `os`
+PROCESS = (sys, "getrecursionlimit getswitchinterval"), (threading, "get_ident get_native_id"), (_signal, "getsignal")
 UUIDS = "generate_time_safe", "UuidCreate"
 CODE = (".py", ".pyc", ".pyi", ".so")   # that Python reads for itself, as it imports or shows a line
 SYSTEM = ("/proc/", "/sys/")            # what the system says of itself
 NOTES = ("logging", "warnings.py", "threading.py", "queue.py", "linecache.py", "inspect.py", "tokenize.py", "traceback.py", "importlib", "zipimport.py")
 HOME = os.path.dirname(os.__file__) + os.sep   # of the standard library, where these ask for themselves
 QUIET = (*(place for place in FRAMEWORK if place != "<frozen"), "<frozen importlib", "<frozen zipimport", *(HOME + name for name in NOTES))
-PASSED_ON = ("<frozen genericpath", "<frozen posixpath", "<frozen os", *(HOME + name for name in ("genericpath.py", "posixpath.py", "os.py", "pathlib.py")))
+PASSED_ON = ("<frozen genericpath", "<frozen posixpath", "<frozen os", *(HOME + name for name in ("genericpath.py", "posixpath.py", "os.py", "pathlib.py", "signal.py")),
+             torch.random.__file__)
+CURRENT_THREAD = threading.current_thread.__code__
 PROGRESS = ("tqdm.", "rich.")   # what they show is printed, which happens while recording only
 
 seen_in = {}   # thread -> how many
@@ -61,7 +65,8 @@ def count():
 
 def read_anew():
     """Functions of C that answer otherwise at each call."""
-    found = [getattr(module, name, None) for module, names in ((time, CLOCKS), (os, SYSTEMS), (_uuid, UUIDS)) for name in names]
+    rows = (time, CLOCKS), (os, SYSTEMS), (_uuid, UUIDS), *((module, names.split()) for module, names in PROCESS)
+    found = [getattr(module, name, None) for module, names in rows for name in names]
     days = datetime.datetime.now, datetime.datetime.utcnow, datetime.datetime.today, datetime.date.today
     return [*filter(None, found), *days, torch.default_generator.initial_seed, torch.get_num_threads, SEED]
 
@@ -83,6 +88,8 @@ def called(function, frame):
 
 def is_quiet(frame):
     """A library asks for itself."""
+    if frame.f_back and frame.f_code is CURRENT_THREAD:
+        frame = frame.f_back
     while frame.f_back and frame.f_code.co_filename.startswith(PASSED_ON):
         frame = frame.f_back
     return frame.f_code.co_filename.startswith(QUIET) or frame.f_globals.get("__name__", "").startswith(PROGRESS)

@@ -4,6 +4,7 @@ lists and dicts of such. A recording has them as constants, so it serves only ca
 Watched is what some code that the function can reach names: `self.scale` if a method says `scale`. A counter that only others read costs nothing.
 """
 
+import array
 import builtins
 import collections
 import contextvars
@@ -27,6 +28,7 @@ SETS = (set, frozenset)
 QUEUES = (collections.deque, *SETS)   # walked from one end to the other; sets of plain values in any order
 NO_NAMES = ("builtins", "torch.nn.modules.module", "torch._tensor")
 JOINING = ("FORMAT_VALUE", "FORMAT_SIMPLE", "BUILD_STRING")   # instructions
+GRADIENTS = frozenset("""grad zero_grad clip_grad_norm_ clip_grad_norm clip_grad_value_ clip_grads_with_norm_ get_total_norm""".split())   # who says so may read them
 NOT_CALLED = frozenset(("__init__", "__new__", "__repr__", "__setstate__", "__getstate__", "reset_parameters", "extra_repr"))
 
 
@@ -38,9 +40,12 @@ class Plain:
         self.places, self._seen, self._kept = [], set(), []
         classes, self._namespaces = classes_of(search), frozenset(search.kinds)
         self._names, methods = names_read(search.functions, classes)
+        self._names |= search.named
+        self.reads_gradients = search.optimizers or not GRADIENTS.isdisjoint(self._names)
         asked = self._names
         if any(computes_names(function.__code__) for function in (*search.functions, *methods) if not installed(function.__code__.co_filename)):
             self._names = All()
+            self._add_orders(search.objects)
         for kind in classes:
             self._add_class(kind)
         for space, names in search.spaces:
@@ -57,6 +62,7 @@ class Plain:
                 if name in self._names:
                     self._add(owner, name, slot_value(owner, name), OBJECT_DEPTH)
         self._add_of_thread(search)
+        self._add_loggers(search.loggers)
         self._add_environment(asked)
 
     # --- places
@@ -75,6 +81,13 @@ class Plain:
             if type(space) is dict and id(space) not in self._seen and "__wrapped__" not in space:   # a decorated function is one
                 self._add_space(space, None, depth - 1)
 
+    def _add_orders(self, objects):
+        """Attributes that are read all together are read in an order."""
+        for owner in objects:
+            if type(space_of(owner)) is dict:
+                self._kept.append(owner)
+                self.places.append((space_of(owner), None))
+
     def _add_of_thread(self, search):
         """What each thread, or each context, has for itself."""
         for variable in search.contexts:
@@ -86,8 +99,19 @@ class Plain:
                 if name in self._names and not name.startswith("__"):
                     self._add(owner, name, getattr(owner, name, None), OBJECT_DEPTH)
 
+    def _add_loggers(self, loggers):
+        """What decides whether a message is wanted."""
+        while loggers:
+            for logger in loggers:
+                for name in ("level", "disabled", "parent"):
+                    self._add(vars(logger), name, vars(logger).get(name), 0)
+                self._add(vars(logger.manager), "_disable", vars(logger.manager).get("_disable"), 0)
+            loggers = {id(logger.parent): logger.parent for logger in loggers if logger.parent is not None}.values()
+
     def _add_environment(self, asked):
         """Variables of the process whose names stand beside `environ` or `getenv`, also such as are not set."""
+        if "argv" in asked:
+            self._add(vars(sys), "argv", sys.argv, OBJECT_DEPTH)
         if {"environ", "environb", "getenv", "getenvb"}.isdisjoint(asked):
             return
         space = os.environ._data   # what all ways of reading come to
@@ -178,7 +202,9 @@ def inside(value, depth=OBJECT_DEPTH + 1):
 def copied(value, depth=OBJECT_DEPTH):
     """Containers as they are now: they are compared by what they hold. An array is the same object with the same bytes."""
     if is_memory(value):
-        return value, bytes(value) if type(value) is bytearray else value.tobytes()
+        return value, value.tobytes() if hasattr(value, "tobytes") else bytes(value)
+    if is_array_of_objects(value):
+        return value, [copied(item, depth - 1) for item in value.flat] if depth else value
     if is_plain_set(value):
         return frozenset(value)
     if depth == 0 or not (isinstance(value, (*LISTS, tuple)) or type(value) in QUEUES) or len(value) > ITEMS:
@@ -198,10 +224,24 @@ def is_plain_set(value):
 
 
 def is_memory(value):
-    if type(value) is bytearray:
-        return len(value) <= ARRAY_BYTES
+    if type(value) in (bytearray, array.array) or is_of_c(value):
+        return memoryview(value).nbytes <= ARRAY_BYTES
+    return is_array(value) and value.nbytes <= ARRAY_BYTES and value.flags.c_contiguous and not value.dtype.hasobject
+
+
+def is_array(value):
     numpy = sys.modules.get("numpy")
-    return numpy is not None and type(value) is numpy.ndarray and value.nbytes <= ARRAY_BYTES and value.flags.c_contiguous and not value.dtype.hasobject
+    return numpy is not None and type(value) is numpy.ndarray
+
+
+def is_array_of_objects(value):
+    return is_array(value) and value.dtype.hasobject and value.size <= ITEMS
+
+
+def is_of_c(value):
+    """Numbers, structures and arrays of ctypes; a pointer's memory is not its own."""
+    ctypes = sys.modules.get("ctypes")
+    return ctypes is not None and isinstance(value, (ctypes._SimpleCData, ctypes.Structure, ctypes.Union, ctypes.Array))
 
 
 def objects_in(value, depth=OBJECT_DEPTH + 1):

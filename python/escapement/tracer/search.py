@@ -8,27 +8,32 @@ docs/jit.md says so.
 A variable counts if a tensor or module is found behind it: its replacement then replaces what the function computes with.
 """
 
+import collections
 import contextvars
-import dis
 import functools
 import itertools
+import logging
+import operator
 import random
 import sys
 import sysconfig
 import threading
 import types
+import weakref
 
 import torch
 
 from ..limits import CALL_DEPTH, ITEMS
 from ..recording.locator import FRAMEWORK
+from .names import globals_in, imports_in, names_in
 from .tree import Unsupported
 
 FUNCTIONS = (types.FunctionType, types.MethodType)
 NOT_SEARCHED = (str, bytes, int, float, complex, torch.dtype, torch.device)
 HOLDERS = ("argparse", "collections", "torch.distributions")   # modules whose objects hold what the program gave them
 OWN = frozenset(vars(torch.nn.Module()))             # attributes of every module
-GLOBALS = frozenset(("LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME", "STORE_NAME"))   # instructions
+WEAK = weakref.WeakKeyDictionary, weakref.WeakValueDictionary
+GETTERS = operator.attrgetter, operator.itemgetter, operator.methodcaller
 LIBRARIES = (*FRAMEWORK, *{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
@@ -43,6 +48,7 @@ class Search:
         self.functions, self.objects, self.containers = [], [], []   # the program's own; lists and dicts that partial functions and optimisers hold
         self.kinds, self.slotted, self.randoms = [], [], []          # classes; (object, names of its slots); generators of Python's and NumPy's
         self.contexts, self.locals, self.homes = [], [], []          # context variables; thread locals; Python modules of the program's own
+        self.loggers, self.named, self.optimizers = [], set(), False  # names that callables hold (operator.attrgetter)
         self._found = 0       # tensors and modules met so far
         self._seen = {}       # id -> (depth, whether anything was found, object): kept, so that no address is met twice
         self._parts, self._own_modules = set(), set()
@@ -69,8 +75,10 @@ class Search:
         if isinstance(value, torch.Tensor):
             self.tensors.append(value)
             self._found += 1
+            self._of_tensor(value, depth)
         elif isinstance(value, torch.Generator):
             self.generators.append(value)
+            self._found += 1
         elif isinstance(value, torch.nn.Module):
             self._module(value, depth)
         elif isinstance(value, FUNCTIONS):
@@ -87,17 +95,27 @@ class Search:
             for name in [*vars(value)]:
                 self._variable(functools.partial(getattr, value, name, None), vars(value)[name], depth)
         elif isinstance(value, torch.optim.Optimizer):
+            self.optimizers = True
             self.containers.extend((value.param_groups, value.state))
             self._all((value.param_groups, value.state), depth)
         elif isinstance(value, functools.partial):
             self.containers.extend((value.keywords, list(value.args)))
             self._all((value.func, *value.args, *value.keywords.values()), depth)
-        elif isinstance(value, (list, tuple)):
-            self._container(value, list(enumerate(value[:ITEMS])), depth)
+        elif isinstance(value, (list, tuple, collections.deque)):
+            self._container(value, list(enumerate(itertools.islice(value, ITEMS))), depth)
         elif isinstance(value, dict):
             self._container(value, list(itertools.islice(value.items(), ITEMS)), depth)
         elif isinstance(value, (set, frozenset)):
-            self._all(itertools.islice(value, ITEMS), depth)
+            self._set(value, depth)
+        elif isinstance(value, weakref.ref):
+            self._variable(value, value(), depth)
+        elif isinstance(value, WEAK):
+            self.containers.append(value.data)
+            self._container(value.data, list(itertools.islice(value.data.items(), ITEMS)), depth)
+        elif isinstance(value, logging.Logger):
+            self.loggers.append(value)
+        elif isinstance(value, GETTERS):
+            self.named.update(part for text in value.__reduce__()[1] if isinstance(text, str) for part in text.split("."))
         elif not isinstance(value, types.ModuleType):
             self._object(value, depth)
 
@@ -117,7 +135,29 @@ class Search:
         for key, item in items:
             self._variable(functools.partial(item_of, container, key), item, depth)
         if self._found > before and not isinstance(container, tuple):
+            self._members(container, (item for _, item in items))
+
+    def _set(self, value, depth):
+        before = self._found
+        self._all(itertools.islice(value, ITEMS), depth)
+        if self._found > before and not isinstance(value, frozenset):
+            self._members(value, value)
+
+    def _members(self, container, items):
+        """Of a dict with tensors or modules which keys it has and in what order, of such a set what it holds; how many items others have."""
+        if isinstance(container, (dict, set)) and any(isinstance(item, (torch.Tensor, torch.nn.Module)) for item in items) and len(container) <= ITEMS:
+            now = Members(container)
+            self.variables.append((functools.partial(unless_others, container, now), now))
+        elif not isinstance(container, set):   # whose values are compared
             self.variables.append((functools.partial(small_length, container), small_length(container)))
+
+    def _of_tensor(self, tensor, depth):
+        """Attributes that the program has put on it."""
+        space = space_of(tensor)
+        if space:
+            self.objects.append(tensor)
+            self.spaces.append((space, None))
+            self._attributes(tensor, list(space), depth)
 
     def _module(self, module, depth):
         self._found += 1
@@ -130,9 +170,12 @@ class Search:
                 self.spaces.append((vars(part), None))
                 self._attributes(part, [name for name in vars(part) if name not in OWN], depth)
                 self._all((*part._forward_hooks.values(), *part._forward_pre_hooks.values()), depth)
+                for tensor in (*part._parameters.values(), *part._buffers.values()):
+                    self._of_tensor(tensor, depth)
 
     def _object(self, value, depth):
         kind, space = type(value), space_of(value)
+        self._descriptors(kind, depth)
         if not (is_own(kind) or isinstance(value, types.SimpleNamespace) or kind.__module__.startswith(HOLDERS)):
             return
         slots = slots_of(kind)
@@ -146,10 +189,19 @@ class Search:
         for name in slots:
             self._variable(functools.partial(slot_value, value, name), slot_value(value, name), depth)
 
+    def _descriptors(self, kind, depth):
+        """Objects of the program's own that say what an attribute of the class is."""
+        for part in kind.__mro__:
+            for member in list(vars(part).values()) if is_own(part) else ():
+                if hasattr(type(member), "__get__") and is_own(type(member)):
+                    self.add(member, depth - 1)
+
     def _class(self, kind, depth):
         """Attributes of a class that the program names; methods are looked at where somebody names them (watch.py)."""
         if is_own(kind):
             self.kinds.append(kind)
+            self.add(type(kind), depth - 1)
+            self._descriptors(kind, depth)
             for name, value in list(vars(kind).items()):
                 if not isinstance(value, (*FUNCTIONS, type)):
                     self._variable(functools.partial(vars(kind).get, name), value, depth)
@@ -167,7 +219,7 @@ class Search:
             self._read(functools.partial(space.get, name), space.get(name), names, depth)
 
     def _read(self, read, value, names, depth):
-        if isinstance(value, types.ModuleType) and not installed(getattr(value, "__file__", None)):
+        if isinstance(value, types.ModuleType) and is_own_home(value):
             self._own_module(value, names, depth)
         else:
             self._variable(read, value, depth)
@@ -181,7 +233,7 @@ class Search:
         if isinstance(value, types.MethodType):
             return self._all((value.__self__, value.__func__), depth + 1)
         if depth < CALL_DEPTH and installed(value.__code__.co_filename):
-            return
+            return self._implementations(value, depth)
         self.functions.append(value)
         names, used = [*names_in(value.__code__)], [*globals_in(value.__code__)]
         self.cells.extend(value.__closure__ or ())
@@ -190,12 +242,43 @@ class Search:
         self.spaces.extend(((value.__globals__, used), (vars(value), None)))
         for name in used:
             self._read(functools.partial(value.__globals__.get, name), value.__globals__.get(name), names, depth)
+        self._attributes(value, [name for name in vars(value) if name != "__wrapped__"], depth)
         self._all((*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()), depth)
+        for name in imports_in(value.__code__, value.__globals__):
+            self._imported(name, names, depth)
+
+    def _imported(self, name, names, depth):
+        """By the function itself, when it runs."""
+        module = own_home(name)
+        if module is not None or name not in sys.modules:
+            self.variables.append((functools.partial(own_home, name), module))
+        if module is not None:
+            self._own_module(module, names, depth)
+
+    def _implementations(self, value, depth):
+        """Of functools.singledispatch."""
+        known = getattr(value, "registry", None)
+        if isinstance(known, types.MappingProxyType):
+            now = Members(known.values())
+            self._all(now, depth)
+            self.variables.append((functools.partial(unless_others, known.values(), now), now))
 
 
 def installed(file):
     """Of a library, the standard one or this package: their functions and objects are not the program's state."""
     return file is None or file.startswith(LIBRARIES)
+
+
+def is_own_home(module):
+    """A Python module of the program's, one that it made itself among them."""
+    file = getattr(module, "__file__", None)
+    return not installed(file) or file is None and type(module) is types.ModuleType and module.__spec__ is None and module.__name__ != "builtins"
+
+
+def own_home(name):
+    """None as long as it is not imported."""
+    module = sys.modules.get(name)
+    return module if isinstance(module, types.ModuleType) and is_own_home(module) else None
 
 
 def is_own(kind):
@@ -241,6 +324,20 @@ def item_of(container, key):
         return None
 
 
+class Members(tuple):
+    """What a container held: two of the same objects are alike."""
+
+
+def identity(value):
+    return tuple(map(id, value)) if type(value) is Members else id(value)
+
+
+def unless_others(items, then):
+    """`then`, while the items are these in this order."""
+    now = (*items,)
+    return then if len(now) == len(then) and all(a is b or type(a) is type(b) is str and a == b for a, b in zip(now, then)) else None
+
+
 def small_length(container):
     """Small integers are one object each, so that `is` compares them."""
     return min(len(container), ITEMS)
@@ -251,18 +348,3 @@ def cell_content(cell):
         return cell.cell_contents
     except ValueError:   # not filled yet
         return None
-
-
-@functools.lru_cache(maxsize=4096)
-def globals_in(code):
-    """Names of globals of a code object and of those inside it."""
-    inner = [globals_in(item) for item in code.co_consts if isinstance(item, types.CodeType)]
-    own = [step.argval for step in dis.get_instructions(code) if step.opname in GLOBALS]
-    return dict.fromkeys(itertools.chain(own, *inner))
-
-
-def names_in(code):
-    """The same, and names of attributes, also in texts (`getattr(settings, "scale")`)."""
-    inner = [names_in(item) for item in code.co_consts if isinstance(item, types.CodeType)]
-    texts = [item for item in code.co_consts if isinstance(item, str) and item.isidentifier()]
-    return dict.fromkeys(itertools.chain(code.co_names, texts, *inner))

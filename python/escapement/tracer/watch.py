@@ -8,6 +8,7 @@ what is behind it, is refused by torch itself while a recording holds the tensor
 """
 
 import collections
+import functools
 import itertools
 import operator
 import random
@@ -20,7 +21,7 @@ from ..limits import CALL_DEPTH, ITEMS, OBJECT_DEPTH
 from ..recording.arithmetic import NUMBERS
 from .outside import events_seen
 from .plain import Plain, classes_of, methods_named, own_space
-from .search import Search, cell_content, slot_value, space_of
+from .search import Search, cell_content, identity, slot_value, space_of
 
 training = operator.attrgetter("training")
 stores = operator.attrgetter("_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks")
@@ -53,6 +54,9 @@ class Watch:
         held = itertools.chain.from_iterable(map(dict.values, self._stored))
         self.tensors = [value for value in held if isinstance(value, torch.Tensor)] + found.tensors
         self.plain = Plain(found)
+        leaves = {id(tensor): tensor for tensor in self.tensors if tensor.is_leaf and self.plain.reads_gradients}
+        self._gradients = [functools.partial(getattr, tensor, "grad") for tensor in leaves.values()]
+        self.variables += [(read, read()) for read in self._gradients]
         self.elsewhere = found.reached() | self.plain.reached()
         self._objects = self.plain.objects()
         self._owners = [(owner, space) for owner, space in owners_of(found) if type(space) is dict]
@@ -66,7 +70,7 @@ class Watch:
     def key(self):
         """What is compared by identity must be kept while the key is."""
         kinds, held = (type(owner) for owner, _ in self._owners), (value for _, value in self.variables)
-        return self.flags(), self.plain.key(), (*map(id, kinds),), (*map(id, held),)
+        return self.flags(), self.plain.key(), (*map(id, kinds),), (*map(identity, held),)
 
     def same(self):
         """Deleting a submodule changes the dict before torch makes a new one."""
@@ -106,6 +110,7 @@ class Watch:
                 found.extend(with_content(space.get(name)))
         for owner, names in self._slotted:
             found.extend(item for name in names for item in with_content(slot_value(owner, name)))
+        found.extend(read() for read in self._gradients)
         return found + [item for cell in self._cells for item in with_content(cell_content(cell))]
 
     def replace(self, wanted, replacement):

@@ -146,7 +146,12 @@ class Preparer {
 
   bool can_use_out(const std::string& name, const std::string& overload) const {
     return step_.into_planned && !recipe_.autocast && overload.empty() && recipe_.results.size() == 1 && recipe_.results[0].planned &&
-           std::find(std::begin(kOutForms), std::end(kOutForms), name) != std::end(kOutForms);
+           std::find(std::begin(kOutForms), std::end(kOutForms), name) != std::end(kOutForms) && !resizes_out();
+  }
+
+  // A vector by a matrix: at::matmul writes a matrix of one row into its out, and warns that it has another size.
+  bool resizes_out() const {
+    return instr_.operands.size() >= 2 && plan_.trace.type(instr_.operands[0]).rank() == 1 && plan_.trace.type(instr_.operands[1]).rank() >= 2;
   }
 
   void use_out(const std::string& name) {

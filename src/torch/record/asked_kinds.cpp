@@ -157,8 +157,10 @@ class Hooks final : public at::impl::VariableHooksInterface {
   const c10::intrusive_ptr<autograd::Node>& grad_fn(const TensorBase& tensor) const override {
     return torchs->grad_fn(noded(tensor) ? wrapper_of(tensor)->inner() : tensor);
   }
+  // Asked, too, before a tensor is made to require gradients: so do its views from then on, which are to know of it.
   bool is_leaf(const TensorBase& tensor) const override {
     const Wrapper* const wrapper = wrapper_of(tensor);
+    if (wrapper == nullptr) end_deferral(tensor);
     return wrapper && watch_of(*wrapper) ? !ask(*wrapper, Question::has_node) : torchs->is_leaf(tensor);
   }
   int64_t output_nr(const TensorBase& tensor) const override {

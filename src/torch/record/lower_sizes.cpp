@@ -43,6 +43,8 @@ Sizes as_size_argument(OpCall& call) {
 
 Sizes as_input_sizes(OpCall& call) { return {call.dims("input_sizes")}; }
 
+Sizes as_input_size(OpCall& call) { return {call.dims("input_size")}; }
+
 Sizes as_self_or_size(OpCall& call) {
   if (call.find("size") >= 0 && call.given("size")) return {call.lengths("size")};
   return as_first(call);
@@ -456,6 +458,10 @@ constexpr SizeRuleRow kRules[] = {
     {"native_batch_norm_backward", batch_norm_gradients, image}, {"batch_norm_backward", batch_norm_gradients, image},
     {"grid_sampler_2d_backward", sampling_gradients, fixed}, {"grid_sampler_3d_backward", sampling_gradients, fixed},
     {"_cdist_backward", as_second, fixed}, {"_embedding_bag_backward", bag_gradients, fixed}, {"_embedding_bag_dense_backward", bag_gradients, fixed},
+    {"upsample_linear1d_backward", as_input_size, image}, {"upsample_bilinear2d_backward", as_input_size, image}, {"upsample_trilinear3d_backward", as_input_size, image},
+    {"upsample_bicubic2d_backward", as_input_size, image}, {"_upsample_bilinear2d_aa_backward", as_input_size, image}, {"_upsample_bicubic2d_aa_backward", as_input_size, image},
+    {"upsample_nearest1d_backward", as_input_size, image}, {"upsample_nearest2d_backward", as_input_size, image}, {"upsample_nearest3d_backward", as_input_size, image},
+    {"_upsample_nearest_exact1d_backward", as_input_size, image}, {"_upsample_nearest_exact2d_backward", as_input_size, image}, {"_upsample_nearest_exact3d_backward", as_input_size, image},
     {"slice_backward", as_input_sizes, fixed}, {"select_backward", as_input_sizes, fixed},
     {"escapement::rng_state", as_seen, fixed},
     // collectives

@@ -84,24 +84,24 @@ bool autocast_applies(const OpPlan& plan) {
          !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU);
 }
 
-// Does the program want gradients? Autocast switches them on by itself while it casts a parameter, to keep the cast.
-thread_local const bool* t_program_wants = nullptr;
-bool gradients_are_wanted() { return t_program_wants ? *t_program_wants : at::GradMode::is_enabled(); }
-
-class AutocastScope {
+// Autocast keeps the casts of weights that require gradients for as long as it is on: for a tape, so it switches gradients on to make them. Where
+// the program has none, that is neither to be recorded as its own doing, nor may a cast that eager kept come in as a constant, nor one of ours
+// stay behind. The cast is then an operator like others.
+class KeepsNoCasts {
  public:
-  AutocastScope() : outer_(t_program_wants) { t_program_wants = &wanted_; }
-  ~AutocastScope() { t_program_wants = outer_; }
-  AutocastScope(const AutocastScope&) = delete;
-  AutocastScope& operator=(const AutocastScope&) = delete;
+  KeepsNoCasts() {
+    if (!at::GradMode::is_enabled()) at::autocast::set_autocast_cache_enabled(false);
+  }
+  ~KeepsNoCasts() { at::autocast::set_autocast_cache_enabled(before_); }
+  KeepsNoCasts(const KeepsNoCasts&) = delete;
+  KeepsNoCasts& operator=(const KeepsNoCasts&) = delete;
 
  private:
-  const bool wanted_ = gradients_are_wanted();
-  const bool* const outer_;
+  const bool before_ = at::autocast::is_autocast_cache_enabled();
 };
 
 void run_autocast(const c10::OperatorHandle& op, Stack& stack) {
-  const AutocastScope scope;
+  const KeepsNoCasts scope;
   op.callBoxedForDispatchKey(c10::DispatchKey::AutocastCPU, stack);
 }
 
@@ -272,7 +272,7 @@ class OneOp {
     note_world();
     call_.draws = compute();
     first_result_ = stack_.size() - plan_.schema->returns().size();
-    if (gradients_are_wanted()) note_gradients();
+    if (at::GradMode::is_enabled()) note_gradients();
     if (!tape_.live()) return;
     unharmed(tape_, [&] { append(); });
     if (tape_.trace().instrs.size() > limits::instructions_of_a_recording) tape_.refuse(Reason::recorder_refused, "the program runs more operators than one recording holds; compile one step of its loop");
@@ -369,6 +369,7 @@ class OneOp {
       return;
     }
     if (plan_.metadata && plan_.base == "detach") return leave_graph();
+    if (keeps_its_sizes()) return;
     if (changes_too_much() || writes_unknown_sizes()) return;
     hold_written_sizes();
     if (plan_.pointwise && plan_.writes.empty()) hold_ones_that_decide(call_);
@@ -452,6 +453,15 @@ class OneOp {
       return true;
     }
     return false;
+  }
+
+  // `resize_` to the sizes that there are does nothing.
+  bool keeps_its_sizes() {
+    const ValueId self = plan_.base == "resize" && plan_.form == OpPlan::Form::in_place ? call_.value_at(0) : ValueId();
+    if (!self || call_.given("memory_format") || call_.real_at(0).sizes() != c10::IntArrayRef(before_[0])) return false;
+    const std::vector<Dim> had = call_.type(self).sizes, wanted = call_.lengths("size");
+    for (size_t i = 0; i < had.size(); ++i) tape_.guard_relation(Guard::Kind::equal, had[i], wanted[i], true, "resize_ to the sizes that there are");
+    return call_.done(self);
   }
 
   // How much it writes is known only when it has run, and by then a result of other sizes has been written over what was there.
@@ -684,7 +694,7 @@ void run_unrecorded(const c10::OperatorHandle& op, Stack& stack, size_t argument
 }
 
 void answer(Tape* tape, const c10::OperatorHandle& op, Stack& stack, size_t arguments) {
-  if (tape && gradients_are_wanted()) mirror_gradients(*tape, std::span(stack).last(arguments));
+  if (tape && at::GradMode::is_enabled()) mirror_gradients(*tape, std::span(stack).last(arguments));
   if (!tape || !tape->live()) return run_unrecorded(op, stack, arguments);
   if (tape->lent.any()) tape->lent.take_in(*tape);
   OpPlan& plan = plan_of(op);
@@ -710,9 +720,23 @@ void hand_out(Tape& tape, std::span<const c10::IValue> results) {
   }
 }
 
+// What TorchScript's interpreter indexes with is a list of another type object, of the same meaning: nothing here would find the tensors in it.
+void name_lists_as_usual(std::span<c10::IValue> arguments) {
+  for (c10::IValue& argument : arguments) {
+    if (!argument.isList() || argument.isTensorList() || argument.isOptionalTensorList()) continue;
+    const auto type = argument.toList().elementType();
+    const auto optional = type->cast<c10::OptionalType>();
+    if (!optional || optional->getElementType()->kind() != c10::TypeKind::TensorType) continue;
+    c10::List<std::optional<at::Tensor>> list;
+    for (const c10::IValue& item : argument.toListRef()) list.push_back(item.toOptional<at::Tensor>());
+    argument = std::move(list);
+  }
+}
+
 void on_op(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   if (t_listener != nullptr) return t_listener->on_op(op, *stack);
   const size_t arguments = op.schema().arguments().size();
+  name_lists_as_usual(std::span(*stack).last(arguments));
   materialise(*stack, arguments);
   Tape* const tape = tape_for(*stack, arguments);
   try {

@@ -190,7 +190,7 @@ bool ReplayCall::match_or_record(const c10::OperatorHandle& op, const OpPlan& pl
     if (StreamNode* node = match()) return accept(*node, stack, count), true;
   }
   if (!tree_.may_grow(*cursor_)) return tree_.note(Reason::too_many_branches), false;
-  if (tree_.has_fixed_numbers(op) && too_many_numbers(op, plan, stack)) return tree_.note(Reason::too_many_branches), false;
+  if (tree_.has_fixed_numbers(number_use(plan, arguments_on(stack, op))) && too_many_numbers(op, plan, stack)) return tree_.note(Reason::too_many_branches), false;
   record(op, plan, stack);
   return true;
 }

@@ -167,10 +167,11 @@ void ReplayCall::record(const c10::OperatorHandle& op, const OpPlan& plan, Stack
   }
   const size_t count = plan.schema->arguments().size();
   const std::span<const c10::IValue> arguments(stack.data() + (stack.size() - count), count);
+  const NumberUse use = number_use(plan, arguments);
   StreamNode* node = segment_.match(*cursor_, op, arguments.data(), true);
   std::unique_ptr<StreamNode> fresh;
   if (node == nullptr) {
-    const auto similar = tree_.has_fixed_numbers(op) ? std::vector<StreamNode*>() : similar_nodes(shadow_);
+    const auto similar = tree_.has_fixed_numbers(use) ? std::vector<StreamNode*>() : similar_nodes(shadow_);
     fresh = describe_arguments(segment_, plan, op, arguments, cursor_->extent, similar);
     const auto twin = std::find_if(similar.begin(), similar.end(),
                                    [&](const StreamNode* other) { return is_similar(*fresh, *other); });
@@ -191,8 +192,8 @@ void ReplayCall::record(const c10::OperatorHandle& op, const OpPlan& plan, Stack
   }
   if (fresh) {
     recorder_->complete(*fresh, plan);
-    if (fresh->extent.reals > cursor_->extent.reals && fresh->asks_values) {
-      tree_.fix_numbers(op);   // its kernel needs the number as a constant: nothing of this is kept
+    if (fresh->pins_number || (fresh->extent.reals > cursor_->extent.reals && fresh->asks_values)) {
+      tree_.fix_numbers(use);   // its kernel needs the number as a constant: nothing of this is kept
       return reset();
     }
     node = tree_.add(cursor_, std::move(fresh));

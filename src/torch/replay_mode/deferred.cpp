@@ -45,16 +45,23 @@ void Deferred::note_base(const c10::TensorImpl& operand) {
   view_ = type_->view;
   without_grad_ = !c10::GradMode::is_enabled();
   const bool says_nothing = view_ == ViewKind::one && !without_grad_;
-  if (!through || !(says_nothing || other->view_ == ViewKind::inference)) return;
-  view_ = other->view_;
-  without_grad_ = other->without_grad_;
+  if (through && (says_nothing || other->view_ == ViewKind::inference)) {
+    view_ = other->view_;
+    without_grad_ = other->without_grad_;
+  }
+  // Nobody asks us whether it requires gradients, neither the program nor an operator that comes once gradients are kept again.
+  if (!c10::GradMode::is_enabled() && base_->autograd_meta() != nullptr && base_->requires_grad()) tell_autograd();
+}
+
+void Deferred::tell_autograd() {
+  view_noted_ = true;
+  const at::Tensor base(c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(const_cast<c10::TensorImpl*>(base_)));
+  escapement::note_view(*this, base, view_, without_grad_);
 }
 
 // Where its base is lost nothing was computed for this one either.
 void Deferred::note_view() {
-  if (base_ == nullptr || of(base_) != nullptr) return;
-  const at::Tensor base(c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(const_cast<c10::TensorImpl*>(base_)));
-  escapement::note_view(*this, base, view_, without_grad_);
+  if (base_ != nullptr && !view_noted_ && of(base_) == nullptr) tell_autograd();
 }
 
 void Deferred::note_write() {

@@ -25,7 +25,7 @@ class Deferred final : public c10::TensorImpl {
     call_ = call;
     type_ = &type;
     base_ = nullptr;
-    lost_ = false;
+    lost_ = view_noted_ = false;
     data_type_ = type.dtype;
     set_custom_sizes_strides(SizesStridesPolicy::CustomSizes);
   }
@@ -63,6 +63,7 @@ class Deferred final : public c10::TensorImpl {
 
  private:
   void note_view();
+  void tell_autograd();                               // of what it is a view
   // Sizes, strides and offset are known from now on; but where nothing says what eager's strides are (LayoutHolds) only those that address
   // something. Whoever asks for the others ends the segment, operator by operator.
   void resolve() const;
@@ -74,6 +75,7 @@ class Deferred final : public c10::TensorImpl {
   bool lost_ = false;
   bool own_version_ = true;   // its counter of versions is new and its own
   bool without_grad_ = false; // of a view: made where no gradients are kept
+  bool view_noted_ = false;   // autograd knows of what it is a view
   ViewKind view_ = ViewKind::none;
   const c10::TensorImpl* base_ = nullptr;   // of a view: the segment holds it, from outside or as its own
 };

@@ -9,6 +9,7 @@
 #include "support/limits.h"
 #include "torch/program/cpp_location.h"
 #include "torch/program/program_info.h"
+#include "trace/guard_relation.h"
 
 namespace escapement {
 namespace {
@@ -73,6 +74,16 @@ std::unique_ptr<SegmentLaunch::Ready> SegmentLaunch::compile_for(const Slots& li
   const ProgramOptions choices{options.pack_weights, static_cast<int>(options.threads), static_cast<uint32_t>(options.drop_guard),
                                options.hot_launches};
   return std::make_unique<Ready>(live, Program(std::move(compiled), std::move(recording), choices));
+}
+
+std::vector<std::string> SegmentLaunch::relations() const {
+  const DimTable& dims = recording_.trace.dims;
+  std::vector<std::string> texts;
+  for (const Guard& guard : recording_.trace.guards) {
+    const std::string relation = dims.to_string(guard.left) + " " + std::string(relation_text(guard.kind)) + " " + dims.to_string(guard.right);
+    texts.push_back(guard.because.empty() ? relation : relation + " (" + guard.because + ")");
+  }
+  return texts;
 }
 
 void SegmentLaunch::write(Json& json) const {

@@ -33,6 +33,8 @@ class SegmentLaunch {
   Ready* ready(const Slots& live, const Options& options, std::string& failure);
 
   size_t operators() const { return recording_.ops; }
+  const Slots& results() const { return results_; }
+  std::vector<std::string> relations() const;   // that its sizes and numbers must stand in, as text
   const Ready* first() const { return programs_.load(std::memory_order_acquire); }
   std::optional<Reason> failed() const {
     const int why = failed_.load(std::memory_order_acquire);

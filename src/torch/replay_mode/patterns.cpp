@@ -22,7 +22,10 @@ bool holds_sizes(const c10::Type& type) {
   return plain.kind() == c10::TypeKind::ListType && holds_sizes(*plain.expectRef<c10::ListType>().getElementType());
 }
 
-bool holds_number(const c10::Type& type) { return without_option(type).kind() == c10::TypeKind::NumberType; }
+bool holds_number(const c10::Type& type) {
+  const c10::TypeKind kind = without_option(type).kind();
+  return kind == c10::TypeKind::NumberType || kind == c10::TypeKind::FloatType;
+}
 
 bool is_usable(const c10::TensorImpl& impl) {
   if (is_dressed_number(impl)) return true;
@@ -101,7 +104,11 @@ class Describer {
       pattern.scalar = true;
       return pattern;
     }
-    if (v.isInt()) return integer(v.toInt());
+    if (v.isInt()) {
+      Pattern pattern = integer(v.toInt());
+      pattern.scalar = true;
+      return pattern;
+    }
     Pattern pattern;
     pattern.kind = Kind::any_real;
     pattern.index = real();
@@ -241,6 +248,20 @@ void note_differences(const StreamNode& node, const StreamNode& other, const OpP
 
 bool is_similar(const StreamNode& a, const StreamNode& b) {
   return a.op == b.op && std::equal(a.arguments.begin(), a.arguments.end(), b.arguments.begin(), b.arguments.end(), similar);
+}
+
+NumberUse number_use(const OpPlan& plan, std::span<const c10::IValue> arguments) {
+  NumberUse use{plan.schema, {}};
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const c10::Type& type = *plan.schema->arguments()[i].real_type();
+    const bool dtype = without_option(type).kind() == c10::TypeKind::ScalarTypeType;
+    if (dtype) use.second.push_back(arguments[i].isInt() ? arguments[i].toInt() : -1);
+    if (holds_number(type)) use.second.push_back(arguments[i].isInt() ? -2 : -3);
+    each_tensor_of(arguments[i], [&](const at::Tensor& tensor) {
+      if (tensor.defined()) use.second.push_back(static_cast<int64_t>(tensor.scalar_type()));
+    });
+  }
+  return use;
 }
 
 bool can_describe(const OpPlan& plan, std::span<const c10::IValue> arguments) {

@@ -20,6 +20,8 @@ std::unique_ptr<StreamNode> describe_arguments(const Segment& segment, const OpP
                                                std::span<const c10::IValue> arguments, const Extent& before,
                                                std::span<StreamNode* const> similar);
 
+NumberUse number_use(const OpPlan& plan, std::span<const c10::IValue> arguments);
+
 // Equal but for numbers.
 bool is_similar(const StreamNode& a, const StreamNode& b);
 

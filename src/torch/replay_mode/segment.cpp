@@ -142,7 +142,7 @@ bool Segment::matches(const StreamNode& node, const c10::IValue* arguments, bool
   begin_match();
   for (const Pattern& pattern : node.arguments)
     if (!matches(pattern, *arguments++, recording)) return false;
-  return holds(node.checks);
+  return holds(node);
 }
 
 void Segment::keep_outside(size_t count) {

@@ -46,9 +46,12 @@ class Segment {
     return pattern.kind == Pattern::Kind::negative && number < -1 && number != INT64_MIN && (table_[pattern.index] = -number, true);
   }
   bool takes(const Pattern& pattern, double number);
-  bool holds(const std::vector<Check>& checks) const {
-    for (const Check& check : checks)
+  // The relations that the node needs.
+  bool holds(const StreamNode& node) const {
+    for (const Check& check : node.checks)
       if (!check.holds(table_.data())) return false;
+    for (const NumberCheck& check : node.number_checks)
+      if (!check.holds(reals_.data())) return false;
     return true;
   }
 

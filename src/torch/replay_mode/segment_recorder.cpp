@@ -54,10 +54,10 @@ c10::SymInt SegmentRecorder::integer(const Pattern& pattern, int64_t value) {
   return recorder_.as_symint(negative ? dims.neg(dim) : dim);
 }
 
-c10::SymNode SegmentRecorder::real_node(double value) {
+c10::SymNode SegmentRecorder::real_node(const Pattern& pattern, double value) {
   const at::Tensor real = new_tensor({}, {}, caffe2::TypeMeta::Make<double>());
   *static_cast<double*>(real.unsafeGetTensorImpl()->unsafe_storage().mutable_data()) = value;
-  places_.push_back({SegmentInput::Kind::real, 0, 0, true});
+  places_.push_back({SegmentInput::Kind::real, pattern.index, 0, true});
   const at::Tensor wrapper = recorder_.tensor(real, "number");
   FloatExpr expr;
   expr.kind = FloatExpr::Kind::value;
@@ -76,7 +76,7 @@ c10::IValue SegmentRecorder::number(const Pattern& pattern, const at::Tensor& wr
     if (!symbolic.is_heap_allocated()) return twin;
     node = symbolic.toSymNode();
   } else {
-    node = real_node(value.toDouble());
+    node = real_node(pattern, value.toDouble());
   }
   numbers_.push_back(std::make_unique<SymbolicNumber>(twin, std::move(node)));
   return twin;
@@ -112,7 +112,7 @@ c10::IValue SegmentRecorder::substitute(const Pattern& pattern, const c10::IValu
     case Kind::integer:
     case Kind::negative: return integer(pattern, value.toInt());
     case Kind::any_number: return number(pattern, value.toTensor());
-    case Kind::any_real: return c10::IValue(c10::Scalar(c10::SymFloat(real_node(value.toDouble()))));
+    case Kind::any_real: return c10::IValue(c10::Scalar(c10::SymFloat(real_node(pattern, value.toDouble()))));
     case Kind::list: return substitute_list(pattern, value);
     default: return value;
   }
@@ -135,7 +135,8 @@ void SegmentRecorder::run(const StreamNode& node, torch::jit::Stack& stack, cons
   else run_unseen(node.op, stack);
   while (!numbers_.empty()) numbers_.pop_back();
   take_results(node, stack);
-  for (const Produced& type : node.produced) laid_.push_back({type.holds, type.view_of >= 0});   // none yet of a node that is new
+  if (!node.number_checks.empty()) drop_what_is_said(node);
+  for (const Produced& type : node.produced) note_laid(node, type);   // none yet of a node that is new
 }
 
 void SegmentRecorder::take_results(const StreamNode& node, torch::jit::Stack& stack) {
@@ -228,18 +229,74 @@ std::optional<uint32_t> SegmentRecorder::offset_slot(ValueId root) const {
 // Of all that the tape has asked so far and no node of this recording says: a node that was there before says what another
 // recording asked, and what this one's later sizes rest on may be more.
 void SegmentRecorder::collect_checks(StreamNode& node) {
-  const Trace& trace = recorder_.tape()->recording.trace;
+  std::vector<Guard>& guards = recorder_.tape()->trace().guards;
+  const auto said = std::remove_if(guards.begin() + static_cast<std::ptrdiff_t>(std::min(collected_, guards.size())), guards.end(),
+                                   [&](const Guard& guard) { return collect(guard, node); });
+  guards.erase(said, guards.end());
+  collected_ = guards.size();
+}
+
+namespace {
+
+// The recorder lists those by their reasons. Of integers a reason stands in the list behind what was read.
+bool is_exact_read(const Recording& recording, const Guard& guard) {
+  const auto is_of_guard = [&](const std::string& read) { return read.ends_with(guard.because); };
+  return !guard.because.empty() && std::any_of(recording.specialised.begin(), recording.specialised.end(), is_of_guard);
+}
+
+bool is_integer_number(const Pattern& pattern) {
+  if (pattern.kind == Kind::any_number) return pattern.integer;
+  return pattern.scalar && (pattern.kind == Kind::integer || pattern.kind == Kind::negative);
+}
+
+}  // namespace
+
+// An integer among the operator's numbers that was read exactly.
+bool SegmentRecorder::pins_number(const Guard& guard, const StreamNode& node) const {
+  const Recording& recording = recorder_.tape()->recording;
+  const std::vector<Symbol> symbols = recording.trace.dims.symbols(guard.left);
+  if (guard.kind != Guard::Kind::equal || symbols.size() != 1 || !is_exact_read(recording, guard)) return false;
+  const auto slot = slot_of(symbols[0]);
+  return slot && std::any_of(node.arguments.begin(), node.arguments.end(), [&](const Pattern& p) { return is_integer_number(p) && p.index == *slot; });
+}
+
+// A node of an earlier recording asks the same of its numbers in each call.
+void SegmentRecorder::drop_what_is_said(const StreamNode& node) {
+  Trace& trace = recorder_.tape()->trace();
+  const auto is_said = [&](const Guard& guard) {
+    const auto check = NumberCheck::of(trace, guard, [this](ValueId input) { return real_of(input); });
+    return check && std::find(node.number_checks.begin(), node.number_checks.end(), *check) != node.number_checks.end();
+  };
+  const auto first = trace.guards.begin() + static_cast<std::ptrdiff_t>(std::min(collected_, trace.guards.size()));
+  trace.guards.erase(std::remove_if(first, trace.guards.end(), is_said), trace.guards.end());
+}
+
+// True where the node says it all and the program need not ask again: of numbers, which it would have to compute with first.
+bool SegmentRecorder::collect(const Guard& guard, StreamNode& node) const {
+  const Recording& recording = recorder_.tape()->recording;
+  const Trace& trace = recording.trace;
   const auto slot = [this](Symbol symbol) { return slot_of(symbol); };
-  for (size_t i = std::exchange(collected_, trace.guards.size()); i < trace.guards.size(); ++i) {
-    const Guard& guard = trace.guards[i];
-    auto left = Formula::of(trace.dims, guard.left, slot), right = Formula::of(trace.dims, guard.right, slot);
-    if (guard.after || !left || !right) {
-      node.ends = node.asks_values = true;
-      node.why_ends = "a relation that depends on values";
-    } else {
-      node.checks.push_back({guard.kind, std::move(*left), std::move(*right)});
-    }
+  auto left = Formula::of(trace.dims, guard.left, slot), right = Formula::of(trace.dims, guard.right, slot);
+  if (!guard.after && left && right) {
+    node.pins_number = node.pins_number || pins_number(guard, node);
+    node.checks.push_back({guard.kind, std::move(*left), std::move(*right)});
+    return false;
   }
+  if (!is_exact_read(recording, guard)) {   // which asks it to be the same again, so it does not vary
+    if (auto check = NumberCheck::of(trace, guard, [this](ValueId input) { return real_of(input); }))
+      return node.number_checks.push_back(std::move(*check)), true;
+  }
+  node.ends = node.asks_values = true;
+  node.why_ends = "a relation that depends on values";
+  return false;
+}
+
+// Which of the segment's numbers an input of the recording is.
+std::optional<uint32_t> SegmentRecorder::real_of(ValueId input) const {
+  const std::vector<Input>& inputs = recorder_.tape()->recording.trace.inputs;
+  for (size_t i = 0; i < inputs.size() && i < places_.size(); ++i)
+    if (inputs[i].kind == Input::Kind::tensor && inputs[i].value == input && places_[i].kind == SegmentInput::Kind::real) return places_[i].slot;
+  return {};
 }
 
 bool SegmentRecorder::writes_outside(const Instr& instr) const {
@@ -332,6 +389,17 @@ bool is_operand_number(const Pattern& pattern, const std::string& formal) {
 
 }  // namespace
 
+void SegmentRecorder::note_laid(const StreamNode& node, const Produced& type) {
+  Laid laid{type.holds, type.view_of >= 0, kNoView};
+  if (type.view != ViewKind::none) {
+    const Pattern& operand = node.arguments[static_cast<size_t>(type.view_of)];
+    laid.base = operand.kind == Kind::produced ? static_cast<int>(operand.index) : kViewOfOutside;
+    // A view of a view is one of that view's base.
+    if (operand.kind == Kind::produced && laid_[operand.index].base != kNoView) laid.base = laid_[operand.index].base;
+  }
+  laid_.push_back(laid);
+}
+
 // Of all arguments, or of one of them.
 OperandLayouts SegmentRecorder::operands_of(const StreamNode& node, const TensorType& result, int only) {
   OperandLayouts out;
@@ -362,7 +430,7 @@ void SegmentRecorder::describe_layout(const StreamNode& node, const OpPlan& plan
   out.holds = out.view_of < 0 ? layout_of_new(plan, made(), operands, out.natural, type.rank())
                               : layout_of_view(plan, made(), operands, out.natural);
   out.number = static_cast<uint32_t>(laid_.size());
-  laid_.push_back({out.holds, out.view_of >= 0});
+  note_laid(node, out);
   if (out.holds == LayoutHolds::addressed && out.view_of < 0 && !out.by_eager) keep_what_told_nothing(type);
   if (out.holds == LayoutHolds::always || out.by_eager || handed_.size() != 1 || handed_[0].kind == Handed::Kind::list) return;
   const auto formula_of = [this](Dim dim) { return Formula::of(recorder_.dims(), dim, [this](Symbol symbol) { return slot_of(symbol); }); };
@@ -445,11 +513,15 @@ Slots SegmentRecorder::release_dead() {
   originals_.clear();
   arguments_.clear();
   Slots live;
+  // Whose views are held. A matched call asks for them too, and eager's own base may be another: that of `linear` with a bias is a matrix
+  // of which its result is a view already.
+  std::vector<bool> is_base(produced_.size());
   // Backwards: a view holds its base.
   for (size_t i = produced_.size(); i-- > 0;) {
     const at::Tensor& seen = held_[i].defined() ? held_[i] : produced_[i];
     const size_t ours = held_[i].defined() ? 1 : 2;   // its wrapper, too, holds what was computed
-    if (is_held(seen, ours)) {
+    if (is_base[i] || is_held(seen, ours)) {
+      if (laid_[i].base >= 0) is_base[static_cast<size_t>(laid_[i].base)] = true;
       live.push_back(static_cast<uint32_t>(i));
       continue;
     }

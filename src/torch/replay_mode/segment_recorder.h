@@ -40,7 +40,7 @@ class SegmentRecorder {
  private:
   struct Place {
     SegmentInput::Kind kind;
-    uint32_t slot = 0, rank = 0;
+    uint32_t slot = 0, rank = 0;   // real: its number among those of the segment
     bool contiguous = true;
   };
 
@@ -48,7 +48,7 @@ class SegmentRecorder {
   c10::IValue substitute_list(const Pattern& pattern, const c10::IValue& value);
   c10::IValue fresh(const Pattern& pattern, const at::Tensor& real);
   c10::SymInt integer(const Pattern& pattern, int64_t value);
-  c10::SymNode real_node(double value);
+  c10::SymNode real_node(const Pattern& pattern, double value);
   c10::IValue number(const Pattern& pattern, const at::Tensor& wrapped);
   void take_results(const StreamNode& node, torch::jit::Stack& stack);
   c10::IValue take(const c10::IValue& result, int returned);
@@ -57,6 +57,7 @@ class SegmentRecorder {
   void describe_produced(StreamNode& node, const OpPlan& plan, const at::Tensor& wrapper);
   void describe_layout(const StreamNode& node, const OpPlan& plan, const Wrapper& wrapper, Produced& out);
   void note_layout_matters(StreamNode& node, const OpPlan& plan) const;
+  void note_laid(const StreamNode& node, const Produced& type);
   OperandLayouts operands_of(const StreamNode& node, const TensorType& result, int only);
   void name_base(const at::Tensor& real) const;
   void keep_what_told_nothing(const TensorType& type);
@@ -64,6 +65,10 @@ class SegmentRecorder {
   std::span<const Instr> made() const;        // by the last run
   void note_end(StreamNode& node, const OpPlan& plan) const;
   void collect_checks(StreamNode& node);
+  bool collect(const Guard& guard, StreamNode& node) const;
+  void drop_what_is_said(const StreamNode& node);
+  bool pins_number(const Guard& guard, const StreamNode& node) const;
+  std::optional<uint32_t> real_of(ValueId input) const;
   bool writes_outside(const Instr& instr) const;
   std::optional<uint32_t> slot_of(Symbol symbol) const;
   std::optional<uint32_t> offset_slot(ValueId root) const;
@@ -73,9 +78,11 @@ class SegmentRecorder {
   std::vector<at::Tensor> externals_;         // wrappers
   std::vector<at::Tensor> wrappers_;          // of produced tensors
   std::vector<at::Tensor> produced_, held_;   // held: what the program holds, if that is another tensor
+  static constexpr int kNoView = -1, kViewOfOutside = -2;
   struct Laid {
     LayoutHolds holds;
     bool is_view;
+    int base;   // the produced tensor that a matched call takes it for a view of (Deferred::note_base), or one of the above
   };
   std::vector<Laid> laid_;                    // produced tensors
   std::vector<std::unique_ptr<SymbolicNumber>> numbers_;

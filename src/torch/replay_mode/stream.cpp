@@ -189,14 +189,14 @@ void StreamTree::refuse(const c10::OperatorHandle& op, Reason why, const std::st
   any_refused_.store(true, std::memory_order_release);
 }
 
-bool StreamTree::has_fixed_numbers(const c10::OperatorHandle& op) const {
+bool StreamTree::has_fixed_numbers(const NumberUse& use) const {
   const std::lock_guard lock(mutex_);
-  return fixed_.contains(&op.schema());
+  return fixed_.contains(use);
 }
 
-void StreamTree::fix_numbers(const c10::OperatorHandle& op) {
+void StreamTree::fix_numbers(const NumberUse& use) {
   const std::lock_guard lock(mutex_);
-  fixed_.insert(&op.schema());
+  fixed_.insert(use);
 }
 
 void StreamTree::note(Reason why, const std::string& what) {

@@ -21,12 +21,14 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "support/fork.h"
 #include "support/options.h"
 #include "support/reason.h"
 #include "torch/replay_mode/formula.h"
+#include "torch/replay_mode/number_check.h"
 #include "torch/replay_mode/views.h"
 
 namespace escapement {
@@ -72,7 +74,7 @@ struct Pattern {
   } kind = Kind::absent;
   enum class Number : uint8_t { none, integer, real, truth } number = Number::none;   // what `value` is
   bool integer = false;               // any_number, list: of integers
-  bool scalar = false;                // constant: a number among the operator's formal arguments, which may vary
+  bool scalar = false;                // constant, integer, negative: a number among the operator's formal arguments, which may vary
   uint32_t index = 0, slot = 0;
   int64_t bits = 0;                   // of the number
   std::vector<int64_t> integers;      // if `value` is a list of integers
@@ -152,6 +154,7 @@ struct StreamNode {
   StreamNode* parent = nullptr;
   std::vector<Pattern> arguments;
   std::vector<Check> checks;
+  std::vector<NumberCheck> number_checks;
   std::vector<Handed> results;
   std::vector<Produced> produced;
   std::vector<SegmentInput> inputs;
@@ -161,12 +164,16 @@ struct StreamNode {
   bool hands_one = false;               // one tensor, new or an argument
   bool ends = false;                    // the segment ends behind it
   bool asks_values = false;             // ... because of a relation of values
+  bool pins_number = false;             // a number that varies was asked to be the same again
   std::string why_ends;
 
   std::atomic<StreamNode*> child{nullptr}, sibling{nullptr};
   std::atomic<SegmentLaunch*> launch{nullptr};
   std::atomic<int64_t> one_by_one{0};   // segments that ended here and were not launched
 };
+
+// An operator, the dtypes and the kinds of numbers that it is given: on these it depends whether a number may be an input.
+using NumberUse = std::pair<const c10::FunctionSchema*, std::vector<int64_t>>;
 
 class StreamTree {
  public:
@@ -186,9 +193,9 @@ class StreamTree {
   // Operators that turned out not to be recordable.
   bool is_refused(const c10::OperatorHandle& op) const;
   void refuse(const c10::OperatorHandle& op, Reason why, const std::string& detail);
-  // Operators whose numbers are constants in the code.
-  bool has_fixed_numbers(const c10::OperatorHandle& op) const;
-  void fix_numbers(const c10::OperatorHandle& op);
+  // Uses of operators whose numbers are constants in the code.
+  bool has_fixed_numbers(const NumberUse& use) const;
+  void fix_numbers(const NumberUse& use);
   void note(Reason why, const std::string& what = "");
   void note_recording() { recordings_.fetch_add(1, std::memory_order_relaxed); }
   void note_call() { calls_.fetch_add(1, std::memory_order_relaxed); }
@@ -203,7 +210,8 @@ class StreamTree {
   const Options options_;
   mutable ForkMutex mutex_;
   std::map<std::tuple<uint64_t, uint64_t, c10::ScalarType>, std::unique_ptr<StreamNode>> roots_;
-  std::set<const c10::FunctionSchema*> refused_, fixed_;
+  std::set<const c10::FunctionSchema*> refused_;
+  std::set<NumberUse> fixed_;
   std::atomic<bool> any_refused_{false};
   std::map<Reason, int64_t> reasons_;
   std::map<std::string, int64_t> at_once_;   // operators that were not deferred

@@ -1,4 +1,6 @@
 // The tree of streams as text and as JSON.
+#include <map>
+
 #include "support/json.h"
 #include "torch/record/lower.h"
 #include "torch/replay_mode/launch.h"
@@ -55,7 +57,11 @@ std::string operator_line(const StreamNode& node) {
   const c10::FunctionSchema& schema = node.op.schema();
   const std::string name = schema.overload_name().empty() ? schema.name() : schema.name() + "." + schema.overload_name();
   std::string line = results + " = " + name + "(" + arguments + ")";
-  for (size_t i = 0; i < node.checks.size(); ++i) line += (i ? ", " : " where ") + node.checks[i].text();
+  std::string relations;
+  const auto relate = [&](const std::string& text) { relations += (relations.empty() ? " where " : ", ") + text; };
+  for (const Check& check : node.checks) relate(check.text());
+  for (const NumberCheck& check : node.number_checks) relate(check.text());
+  line += relations;
   return node.ends ? line + "; ends: " + node.why_ends : line;
 }
 
@@ -65,7 +71,20 @@ std::string results_text(const Slots& slots) {
   return text.empty() ? "nothing" : text;
 }
 
-std::string launch_lines(const SegmentLaunch& launch, const std::string& indent) {
+// What tells several recordings of one place from one another: what they leave, and the relations that only some of them need.
+std::string distinction(const SegmentLaunch& launch, const SegmentLaunch* first) {
+  if (first->next.load() == nullptr) return {};
+  std::map<std::string, int> needed;
+  int recordings = 0;
+  for (const SegmentLaunch* other = first; other != nullptr; other = other->next.load(), ++recordings)
+    for (const std::string& relation : other->relations()) ++needed[relation];
+  std::string text = " for " + results_text(launch.results());
+  for (const std::string& relation : launch.relations())
+    if (needed[relation] < recordings) text += (text.find(" where ") == text.npos ? " where " : ", ") + relation;
+  return text;
+}
+
+std::string launch_lines(const SegmentLaunch& launch, const SegmentLaunch* first, const std::string& indent) {
   const std::string head = indent + "launch of " + std::to_string(launch.operators()) + " operators: ";
   if (launch.failed()) return head + std::string(reason_name(*launch.failed())) + "\n";
   std::string lines;
@@ -73,7 +92,9 @@ std::string launch_lines(const SegmentLaunch& launch, const std::string& indent)
     lines += head + results_text(ready->results) + " by " + std::to_string(ready->program.compiled()->plan.kernels.size()) +
              " kernels, " + std::to_string(ready->hits.load()) + " times\n";
   }
-  return lines.empty() ? head + "recorded\n" : lines;
+  const std::string apart = distinction(launch, first);
+  if (lines.empty() || !apart.empty()) lines += head + "recorded" + apart + "\n";
+  return lines;
 }
 
 int64_t count_nodes(const StreamNode& node) {
@@ -101,7 +122,7 @@ void StreamTree::write(std::string& out, const StreamNode& node, size_t depth) c
     if (branches) out += std::string(2 * depth, ' ') + "branch " + std::to_string(++number) + ":\n";
     out += indent + operator_line(*child) + "\n";
     for (const SegmentLaunch* launch = child->launch.load(); launch != nullptr; launch = launch->next.load())
-      out += launch_lines(*launch, indent);
+      out += launch_lines(*launch, child->launch.load(), indent);
     if (child->one_by_one.load() > 0) out += indent + "one by one: " + std::to_string(child->one_by_one.load()) + " times\n";
     write(out, *child, depth + (branches ? 1 : 0));
   }

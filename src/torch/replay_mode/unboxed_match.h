@@ -24,7 +24,7 @@ class UnboxedMatch {
   bool arguments(const StreamNode& node, const Args&... args) {
     segment_.begin_match();
     const Pattern* pattern = node.arguments.data();
-    return (value(*pattern++, args) && ...) && segment_.holds(node.checks);
+    return (value(*pattern++, args) && ...) && segment_.holds(node);
   }
 
  private:

@@ -22,12 +22,30 @@ const autograd::DifferentiableViewMeta* meta_of(const at::TensorBase& tensor) {
   return meta != nullptr && meta->has_bw_view() ? meta : nullptr;
 }
 
-// The program may have asked gradients of the view before it was known to be one.
+// All that is not the view's alone. The tangents know of one tensor only, so `from` is not to have them any more.
+void carry_over(autograd::AutogradMeta& from, autograd::AutogradMeta& to) {
+  to.name_ = std::move(from.name_);
+  to.grad_ = std::move(from.grad_);
+  to.grad_fn_ = std::move(from.grad_fn_);
+  to.output_nr_ = from.output_nr_;
+  to.grad_accumulator_ = std::move(from.grad_accumulator_);
+  to.fw_grad_ = std::move(from.fw_grad_);
+  to.hooks_ = std::move(from.hooks_);
+  to.cpp_hooks_list_ = std::move(from.cpp_hooks_list_);
+  to.post_acc_grad_hooks_ = std::move(from.post_acc_grad_hooks_);
+  to.requires_grad_ = from.requires_grad_;
+  to.retains_grad_ = from.retains_grad_;
+  to.grad_dtype_ = from.grad_dtype_;
+  to.allow_grad_dtype_mismatch_ = from.allow_grad_dtype_mismatch_;
+}
+
+// Something may have been noted of the view before it was known to be one: `torch::autograd::Function` gives what its forward returns a node, and
+// asks only then whether that is a view; the program may ask gradients of it, or hang a hook on it.
 void set_meta(c10::TensorImpl& view, const at::Tensor& base, CreationMeta creation) {
-  const bool wants_gradients = view.autograd_meta() != nullptr && view.requires_grad();
   autograd::ViewInfo info(base, /*view_fn=*/nullptr, /*rev_view_fn=*/nullptr);
-  view.set_autograd_meta(std::make_unique<autograd::DifferentiableViewMeta>(&view, std::move(info), std::nullopt, /*shared_view_info=*/true, creation));
-  if (wants_gradients) view.set_requires_grad(true);
+  auto made = std::make_unique<autograd::DifferentiableViewMeta>(&view, std::move(info), std::nullopt, /*shared_view_info=*/true, creation);
+  if (auto* const noted = static_cast<autograd::AutogradMeta*>(view.autograd_meta())) carry_over(*noted, *made);
+  view.set_autograd_meta(std::move(made));
 }
 
 }  // namespace

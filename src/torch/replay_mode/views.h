@@ -1,5 +1,7 @@
 // What autograd notes of a view: what it is a view of, and how it came to be (`_base`, `_is_view()`, what `detach_()` and later writes refuse). Eager
-// notes it when the operator is called; a view that was matched has no memory then, and is told what eager would have noted when it gets some.
+// notes it when the operator is called; a view that was matched has no memory then, and is told what eager would have noted when it gets some, or at
+// once if what it is a view of requires gradients: then it does, too. What has been noted of it as of any tensor stays (a node, a request for
+// gradients, hooks).
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -57,6 +57,34 @@ const Wrapper* recorded_in(c10::ArrayRef<c10::IValue> values) {
   return nullptr;
 }
 
+// Whether the method takes it, as far as numbers, texts and tensors go. Symbols stand for numbers of their kind.
+bool may_be(const c10::IValue& value, const c10::Type& type) {
+  switch (type.kind()) {
+    case c10::TypeKind::OptionalType: return value.isNone() || may_be(value, *type.expectRef<c10::OptionalType>().getElementType());
+    case c10::TypeKind::IntType: return value.isInt() || value.isSymInt();
+    case c10::TypeKind::FloatType: return value.isDouble() || value.isSymFloat();
+    case c10::TypeKind::BoolType: return value.isBool() || value.isSymBool();
+    case c10::TypeKind::StringType: return value.isString();
+    case c10::TypeKind::TensorType: return value.isTensor();
+    default: return true;
+  }
+}
+
+// As TorchScript's interpreter says it of an operator that failed.
+[[noreturn]] void raise_as_interpreter(const c10::Error& error) {
+  throw std::runtime_error(std::string("The following operation failed in the TorchScript interpreter.\nRuntimeError: ") + error.what_without_backtrace());
+}
+
+std::vector<c10::IValue> run_here(const torch::jit::Graph& graph, std::vector<c10::IValue> arguments) {
+  try {
+    return ScriptRun::of(graph, std::move(arguments));
+  } catch (const c10::NotImplementedError&) {
+    throw;
+  } catch (const c10::Error& error) {
+    raise_as_interpreter(error);
+  }
+}
+
 }  // namespace
 
 struct Script::Impl {
@@ -69,7 +97,9 @@ struct Script::Impl {
     const auto& formals = method.function().getSchema().arguments();
     arguments.insert(arguments.begin(), module._ivalue());
     for (size_t i = arguments.size(); i < formals.size() && formals[i].default_value(); ++i) arguments.push_back(*formals[i].default_value());
-    if (arguments.size() != formals.size()) arguments.clear();
+    if (arguments.size() != formals.size()) return {};
+    for (size_t i = 1; i < formals.size(); ++i)
+      if (!may_be(arguments[i], *formals[i].type())) return {};
     return arguments;
   }
 
@@ -95,7 +125,7 @@ c10::IValue Script::operator()(std::vector<c10::IValue> arguments) const {
   const bool here = recorded && impl_->refused.empty() && !at::autocast::is_autocast_enabled(at::kCPU);
   std::vector<c10::IValue> all = here ? impl_->completed(arguments) : std::vector<c10::IValue>();
   if (all.empty()) return torch::jit::Method(impl_->method)(std::move(arguments));
-  std::vector<c10::IValue> results = ScriptRun::of(*impl_->graph, std::move(all));
+  std::vector<c10::IValue> results = run_here(*impl_->graph, std::move(all));
   return results.empty() ? c10::IValue() : std::move(results[0]);
 }
 

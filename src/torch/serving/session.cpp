@@ -71,6 +71,10 @@ void copy_into(const std::vector<at::Tensor>& outputs, std::vector<c10::IValue>&
   }
 }
 
+void require(const void* session) {
+  if (session == nullptr) throw ServingError(ErrorCode::invalid_input, "escapement: this session was moved from: use the one that it was moved into");
+}
+
 void check_given(const std::vector<at::Tensor>& outputs) {
   for (const at::Tensor& output : outputs) {
     if (!output.defined() || !output.device().is_cpu() || output.layout() != c10::kStrided)
@@ -86,6 +90,8 @@ Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 
 const std::vector<c10::IValue>& Session::run(const std::vector<c10::IValue>& inputs) {
+  require(impl_.get());
+  if (&inputs == &impl_->outputs) return run(std::vector<c10::IValue>(inputs));   // its own results: somebody holds them now
   return serving(impl_->module.name(), [&]() -> const std::vector<c10::IValue>& {
     impl_->offer_outputs();
     const CallControl control = impl_->control();
@@ -96,6 +102,7 @@ const std::vector<c10::IValue>& Session::run(const std::vector<c10::IValue>& inp
 }
 
 const std::vector<c10::IValue>& Session::run(const std::vector<at::Tensor>& inputs) {
+  require(impl_.get());
   impl_->inputs.assign(inputs.begin(), inputs.end());
   struct Clear {
     std::vector<c10::IValue>& values;
@@ -105,6 +112,7 @@ const std::vector<c10::IValue>& Session::run(const std::vector<at::Tensor>& inpu
 }
 
 void Session::run_into(const std::vector<c10::IValue>& inputs, const std::vector<at::Tensor>& outputs) {
+  require(impl_.get());
   serving(impl_->module.name(), [&] {
     check_given(outputs);
     std::vector<at::Tensor> offers(outputs.size());
@@ -136,16 +144,20 @@ CallControl::Clock::time_point end_of(std::chrono::nanoseconds timeout) {
 }
 
 void Session::set_timeout(std::optional<std::chrono::nanoseconds> per_run) {
+  require(impl_.get());
   check_timeout(per_run.value_or(std::chrono::nanoseconds(0)));
   impl_->timeout = per_run.value_or(std::chrono::nanoseconds(0));
 }
 void Session::set_deadline(Clock::time_point deadline) {
+  require(impl_.get());
   impl_->deadline = deadline;
 }
 void Session::cancel() {
+  require(impl_.get());
   impl_->cancelled.store(true, std::memory_order_relaxed);
 }
 void Session::reset() {
+  require(impl_.get());
   impl_->cancelled.store(false, std::memory_order_relaxed);
 }
 

@@ -329,7 +329,7 @@ def test_a_memory_seen_as_another_type_goes_on_in_replay_mode():
     before = stats()
     for call in range(12):
         compare(jitted, complex_values, call)
-    assert stats()["eager_calls"] == before["eager_calls"] and jitted.info()["regions"][0]["fallbacks"].keys() == {"data_dependent_guard"}
+    assert stats()["eager_calls"] == before["eager_calls"] and jitted.info()["regions"][0]["fallbacks"].keys() == {"too_many_exits"}
 
 
 def test_whether_it_is_a_view_shows_behind_an_effect():

@@ -19,7 +19,7 @@ from harness import core
 pytestmark = pytest.mark.skipif(not hasattr(core(), "load_exported"), reason="needs the compiled core")
 
 PROGRAM = Path(os.environ.get("ESCAPEMENT_BUILD", "build")) / "tests" / "serving"
-CHECKS = ["session", "run_into", "errors", "bad_arguments", "serve_only", "serve_only_with_other_weights", "warm_up_keeps_state", "stopping", "cancel_at_any_time", "close_waits",
+CHECKS = ["session", "session_feeds_itself", "run_into", "errors", "bad_arguments", "serve_only", "serve_only_with_other_weights", "warm_up_keeps_state", "stopping", "cancel_at_any_time", "close_waits",
           "swap_weights", "swap_while_running", "packages", "bad_packages", "first_calls", "record_beside_eager", "everything_at_once", "after_fork",
           "fork_while_inside"]
 

@@ -1,0 +1,407 @@
+"""What a function reads from elsewhere and a program changes between calls: each row's function against itself run eagerly, after each change and back,
+in call mode. None of them runs eagerly for long; what comes back finds its version again."""
+import array
+import collections
+import ctypes
+import functools
+import logging
+import operator
+import os
+import signal
+import sys
+import threading
+import types
+import weakref
+
+import numpy as np
+import pytest
+import torch
+
+import escapement
+
+
+class Holder:
+    k = 2.0
+
+    def __init__(self, **attributes):
+        vars(self).update(attributes)
+
+
+def two():
+    return torch.ones(2) * 2
+
+
+def three():
+    return torch.ones(2) * 3
+
+
+def reordered_dict():
+    d = {"a": two(), "b": three()}
+    return lambda x: functools.reduce(lambda y, v: y * v + 1, d.values(), x), [lambda: d.update(a=d.pop("a")), lambda: d.update(b=d.pop("b"))]
+
+
+def reordered_modules():
+    d = {"a": torch.nn.ReLU(), "b": torch.nn.Tanh()}
+    return lambda x: functools.reduce(lambda y, m: m(y) - 5, d.values(), x), [lambda: d.update(a=d.pop("a")), lambda: d.update(b=d.pop("b"))]
+
+
+def ordered_dict():
+    d = collections.OrderedDict(a=two(), b=three())
+    return lambda x: functools.reduce(lambda y, v: y * v + 1, d.values(), x), [lambda: d.move_to_end("a"), lambda: d.move_to_end("b")]
+
+
+def reordered_attributes():
+    n = Holder(a=two(), b=three())
+
+    def last(name):
+        value = getattr(n, name)
+        delattr(n, name)
+        setattr(n, name, value)
+
+    return lambda x: functools.reduce(lambda y, v: y * v + 1, vars(n).values(), x), [lambda: last("a"), lambda: last("b")]
+
+
+def reordered_numbers():
+    n = Holder(a=2.0, b=3.0)
+
+    def last(name):
+        value = getattr(n, name)
+        delattr(n, name)
+        setattr(n, name, value)
+
+    return lambda x: functools.reduce(lambda y, v: y * v + 1, vars(n).values(), x), [lambda: last("a"), lambda: last("b")]
+
+
+def rotated_deque():
+    q = collections.deque([two(), three()])
+    return lambda x: x * q[0], [q.rotate, q.rotate, lambda: q.append(two()), q.popleft]
+
+
+def set_of_tensors():
+    s = {two()}
+    return lambda x: x * next(iter(s)), [lambda: (s.clear(), s.add(three())), lambda: (s.clear(), s.add(two()))]
+
+
+def set_of_modules():
+    s = {torch.nn.ReLU()}
+    return lambda x: functools.reduce(lambda y, m: m(y - 1), s, x), [lambda: (s.clear(), s.add(torch.nn.Tanh())), s.clear]
+
+
+def replaced_generator():
+    state = {"g": torch.Generator().manual_seed(3)}
+
+    def function(x):
+        return x * torch.rand(2, generator=state["g"])
+
+    def seeded(seed):
+        return lambda: state.update(g=torch.Generator().manual_seed(seed))
+
+    return function, [seeded(4), seeded(5), lambda: state.update(g=None)], [lambda: state["g"] and state["g"].manual_seed(9), lambda: torch.manual_seed(9)]
+
+
+def deleted_function_attribute():
+    def function(x):
+        return x * function.k
+
+    function.k = two()
+    return function, [lambda: setattr(function, "k", three()), lambda: delattr(function, "k"), lambda: setattr(function, "k", two())]
+
+
+class Descriptor:
+    v = 2.0
+
+    def __get__(self, instance, owner):
+        return self.v + getattr(instance, "bias", 0) + STORE["bias"]
+
+
+STORE = {"bias": 0.0}
+
+
+class Described:
+    k = Descriptor()
+
+
+def descriptor():
+    q = Described()
+    own = vars(Described)["k"]
+    return lambda x: x * q.k, [lambda: setattr(own, "v", 5.0), lambda: setattr(q, "bias", 3.0), lambda: STORE.update(bias=1.0), lambda: STORE.update(bias=0.0), lambda: delattr(own, "v")]
+
+
+class Meta(type):
+    k = 2.0
+
+
+class OfMeta(metaclass=Meta):
+    pass
+
+
+def metaclass():
+    return lambda x: x * OfMeta.k, [lambda: setattr(Meta, "k", 3.0), lambda: setattr(Meta, "k", 2.0)]
+
+
+def module_without_file():
+    m = types.ModuleType("made")
+    m.k, m.g = 2.0, lambda y: y + 1
+    return lambda x: m.g(x) * m.k, [lambda: setattr(m, "k", 3.0), lambda: setattr(m, "g", lambda y: y - 1)]
+
+
+def imported_inside():
+    m = types.ModuleType("escapement_test_imported")
+    m.k, m.g = 2.0, lambda y: y + 1
+    sys.modules[m.__name__] = m
+
+    def function(x):
+        import escapement_test_imported
+        return escapement_test_imported.g(x) * escapement_test_imported.k
+
+    return function, [lambda: setattr(m, "k", 3.0), lambda: setattr(m, "g", lambda y: y - 1)]
+
+
+def imported_from():
+    m = types.ModuleType("escapement_test_from")
+    m.k = 2.0
+    sys.modules[m.__name__] = m
+
+    def function(x):
+        from escapement_test_from import k
+        return x * k
+
+    return function, [lambda: setattr(m, "k", 3.0), lambda: setattr(m, "k", two())]
+
+
+def tensor_attribute():
+    t = two()
+    t.scale, t.other = 2.0, three()
+    return lambda x: x * t * t.scale + t.other, [lambda: setattr(t, "scale", 3.0), lambda: setattr(t, "other", two()), lambda: setattr(t, "scale", 2.0)]
+
+
+def parameter_attribute():
+    m = torch.nn.Linear(2, 2).requires_grad_(False)
+    m.weight.scale = 2.0
+    return lambda x: m(x) * m.weight.scale, [lambda: setattr(m.weight, "scale", 3.0), lambda: setattr(m.weight, "scale", 2.0)]
+
+
+def weak_reference():
+    q = Holder(k=2.0, t=two())
+    r = weakref.ref(q)
+    return lambda x: x * r().k * r().t, [lambda: setattr(q, "k", 3.0), lambda: setattr(q, "t", three())]
+
+
+def weak_keys():
+    q = Holder()
+    d = weakref.WeakKeyDictionary()
+    d[q] = 1.0
+    return lambda x: x * d[q], [lambda: d.__setitem__(q, 5.0), lambda: d.__setitem__(q, 1.0)]
+
+
+def weak_values():
+    q, other = Holder(k=2.0), Holder(k=7.0)
+    d = weakref.WeakValueDictionary(a=q)
+    return lambda x: x * d["a"].k, [lambda: setattr(q, "k", 3.0), lambda: d.__setitem__("a", other)]
+
+
+def dispatched():
+    @functools.singledispatch
+    def chosen(value, y):
+        return y
+
+    return lambda x: chosen(3, x), [lambda: chosen.register(int, lambda v, y: y * v), lambda: chosen.register(int, lambda v, y: y - v)]
+
+
+def getter():
+    q, read = types.SimpleNamespace(k=2.0, deep=types.SimpleNamespace(v=3.0)), operator.attrgetter("k", "deep.v")
+    return lambda x: x * read(q)[0] + read(q)[1], [lambda: setattr(q, "k", 3.0), lambda: setattr(q.deep, "v", 5.0)]
+
+
+def array_of_numbers():
+    a = array.array("f", [1, 2])
+    return lambda x: x * a[0], [lambda: a.__setitem__(0, 7.0), lambda: a.append(3.0), lambda: a.__setitem__(0, 1.0)]
+
+
+def number_of_c():
+    c = ctypes.c_float(2.0)
+    return lambda x: x * c.value, [lambda: setattr(c, "value", 7.0), lambda: setattr(c, "value", 2.0)]
+
+
+def structure_of_c():
+    class Pair(ctypes.Structure):
+        _fields_ = [("a", ctypes.c_int), ("b", ctypes.c_double)]
+
+    c = Pair(1, 2.0)
+    return lambda x: x * c.a + c.b, [lambda: setattr(c, "a", 7), lambda: setattr(c, "b", 1.0)]
+
+
+def array_of_objects():
+    o = np.array([1.0, None], dtype=object)
+    return lambda x: x * o[0], [lambda: o.__setitem__(0, 7.0), lambda: o.__setitem__(0, 1.0)]
+
+
+def deep_number():
+    held = [[[[2.0]]]]
+    return lambda x: x * held[0][0][0][0], [lambda: held[0][0][0].__setitem__(0, 5.0), lambda: held[0][0][0].__setitem__(0, 2.0)]
+
+
+def deep_tensor():
+    s = types.SimpleNamespace(v={"a": [1, {"z": [two()]}]})
+    return lambda x: x * s.v["a"][1]["z"][0], [lambda: s.v["a"][1]["z"].__setitem__(0, three())]
+
+
+def level_of_a_logger():
+    logger = logging.getLogger("escapement.test.levels")
+    return (lambda x: x * (2 if logger.isEnabledFor(logging.DEBUG) else 3),
+            [lambda: logger.setLevel(logging.DEBUG), lambda: logger.setLevel(logging.ERROR), lambda: logger.setLevel(logging.NOTSET),
+             lambda: logging.getLogger("escapement.test").setLevel(logging.DEBUG), lambda: logging.getLogger("escapement.test").setLevel(logging.NOTSET)])
+
+
+def arguments_of_the_process():
+    return lambda x: x * len(sys.argv), [lambda: sys.argv.append("more"), sys.argv.pop]
+
+
+def gradient_of_a_tensor():
+    p = torch.nn.Parameter(two())
+    p.grad = two()
+
+    def function(x):
+        return x * p.grad if p.grad is not None else x
+
+    return function, [lambda: setattr(p, "grad", three()), lambda: setattr(p, "grad", None), lambda: setattr(p, "grad", two())]
+
+
+ROWS = [reordered_dict, reordered_modules, ordered_dict, reordered_attributes, reordered_numbers, rotated_deque, set_of_tensors, set_of_modules,
+        deleted_function_attribute, descriptor, metaclass, module_without_file, imported_inside, imported_from, tensor_attribute, parameter_attribute,
+        weak_reference, weak_keys, weak_values, dispatched, getter, array_of_numbers, number_of_c, structure_of_c, array_of_objects, deep_number,
+        deep_tensor, level_of_a_logger, arguments_of_the_process, gradient_of_a_tensor, replaced_generator]
+
+
+def outcome(function, x):
+    try:
+        return function(x)
+    except Exception as error:
+        return type(error)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.__name__)
+@torch.no_grad()
+def test_each_change_is_noticed(row):
+    function, changes, *seeds = row()
+    jitted = escapement.jit(function)
+    for change in [None, *changes, *changes]:
+        if change is not None:
+            try:
+                change()
+            except AttributeError:   # there is nothing left to be deleted
+                continue
+        for rows in (3, 5):
+            x = torch.arange(rows * 2.0).reshape(rows, 2)
+            for seed in (seeds[0] if seeds else ()):
+                seed()
+            ours = outcome(jitted, x)
+            for seed in (seeds[0] if seeds else ()):
+                seed()
+            eagers = outcome(function, x)
+            assert torch.equal(ours, eagers) if isinstance(eagers, torch.Tensor) else ours == eagers, (change, ours, eagers)
+    eager = jitted.info()["eager"]
+    assert sum(eager.values()) <= 2, eager
+
+
+# --- steps that read gradients
+
+@torch.no_grad()
+def test_steps_with_the_gradients_of_each_call():
+    parameter = torch.nn.Parameter(torch.zeros(4))
+
+    def step():
+        for each in [parameter]:
+            each.sub_(each.grad)
+
+    jitted = escapement.jit(step)
+    for call in range(1, 6):
+        parameter.zero_()
+        parameter.grad = torch.full((4,), float(call))
+        jitted()
+        assert parameter.tolist() == [-call] * 4
+
+
+@torch.no_grad()
+def test_clipping_the_gradients_of_each_call():
+    parameters = [torch.nn.Parameter(torch.zeros(4)), torch.nn.Parameter(torch.zeros(3))]
+    jitted = escapement.jit(lambda: torch.nn.utils.clip_grad_norm_(parameters, 1.0))
+    for call in range(1, 6):
+        for parameter in parameters:
+            parameter.grad = torch.full_like(parameter, float(call))
+        wanted = torch.cat([parameter.grad for parameter in parameters]).norm()
+        torch.testing.assert_close(jitted(), wanted)
+        torch.testing.assert_close(torch.cat([parameter.grad for parameter in parameters]).norm(), torch.tensor(1.0), rtol=1e-5, atol=1e-5)
+
+
+@torch.no_grad()
+def test_an_optimizer_inside():
+    results = []
+    for wrap in (lambda f: f, escapement.jit):
+        parameter = torch.nn.Parameter(torch.zeros(4))
+        optimizer = torch.optim.SGD([parameter], lr=0.1)
+        step = wrap(lambda: optimizer.step())
+        for call in range(1, 6):
+            parameter.grad = torch.full((4,), float(call))
+            step()
+        results.append(parameter.tolist())
+    assert results[0] == results[1]
+
+
+@torch.no_grad()
+def test_gradients_that_the_function_puts_there():
+    parameter = torch.nn.Parameter(torch.zeros(2))
+
+    def function(x):
+        parameter.grad = x * 2
+        return x + 1
+
+    jitted = escapement.jit(function)
+    for call in range(1, 6):
+        x = torch.full((2,), float(call))
+        assert torch.equal(jitted(x), x + 1) and torch.equal(parameter.grad, x * 2) and type(parameter.grad) is torch.Tensor
+
+
+# --- what the process and the thread say of themselves
+
+def in_a_thread(function):
+    results = []
+    thread = threading.Thread(target=lambda: results.append(function()))
+    thread.start()
+    thread.join()
+    return results[0]
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: x * (1 if threading.current_thread() is threading.main_thread() else 5), lambda x: x * (threading.get_ident() == MAIN),
+    lambda x: x * len(threading.current_thread().name)], ids=["current", "identity", "name"])
+def test_each_thread_is_itself(function):
+    jitted = escapement.jit(function)
+    x = torch.ones(2)
+    for _ in range(4):
+        assert torch.equal(jitted(x), function(x))
+        assert torch.equal(in_a_thread(lambda: jitted(x)), in_a_thread(lambda: function(x)))
+
+
+MAIN = threading.get_ident()
+
+
+@pytest.mark.parametrize("name, function, change, back", [
+    ("seed", lambda x: x * (torch.initial_seed() % 7), lambda: torch.manual_seed(4), lambda: torch.manual_seed(5)),
+    ("folder", lambda x: x * len(os.getcwd()), lambda: os.chdir("/"), lambda: os.chdir(HERE)),
+    ("path", lambda x: x * len(os.path.abspath("a")), lambda: os.chdir("/"), lambda: os.chdir(HERE)),
+    ("signal", lambda x: x * (signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL), lambda: signal.signal(signal.SIGUSR1, signal.SIG_IGN), lambda: signal.signal(signal.SIGUSR1, signal.SIG_DFL)),
+    ("recursion", lambda x: x * sys.getrecursionlimit(), lambda: sys.setrecursionlimit(LIMIT + 7), lambda: sys.setrecursionlimit(LIMIT))], ids=lambda value: value if isinstance(value, str) else "")
+def test_state_of_the_process(name, function, change, back):
+    jitted = escapement.jit(function)
+    x = torch.ones(2)
+    try:
+        for act in (lambda: None, change, back, change):
+            act()
+            for _ in range(3):
+                assert torch.equal(jitted(x), function(x)), name
+    finally:
+        back()
+
+
+HERE, LIMIT = os.getcwd(), sys.getrecursionlimit()
