@@ -46,7 +46,8 @@ std::vector<bool> broadcast_axes(const c10::TensorImpl& impl) {
 
 }  // namespace
 
-bool is_plain_tensor(const c10::TensorImpl& impl) { return is_plain(impl); }
+// A fake tensor, while torch looks at what stands behind it, has a CPU's keys and the device `meta`.
+bool is_plain_tensor(const c10::TensorImpl& impl) { return is_plain(impl) && impl.device_type() == c10::DeviceType::CPU; }
 
 bool wants_gradient(const c10::TensorImpl& impl) {
   c10::AutogradMetaInterface* const meta = impl.autograd_meta();
