@@ -48,7 +48,8 @@ class Search:
         self.functions, self.objects, self.containers = [], [], []   # the program's own; lists and dicts that partial functions and optimisers hold
         self.kinds, self.slotted, self.randoms = [], [], []          # classes; (object, names of its slots); generators of Python's and NumPy's
         self.contexts, self.locals, self.homes = [], [], []          # context variables; thread locals; Python modules of the program's own
-        self.loggers, self.named, self.optimizers = [], set(), False  # names that callables hold (operator.attrgetter)
+        self.loggers, self.marked = [], []                           # marked: (tensor with attributes, depth)
+        self.named, self.optimizers = set(), False                   # names that callables hold (operator.attrgetter)
         self._found = 0       # tensors and modules met so far
         self._seen = {}       # id -> (depth, whether anything was found, object): kept, so that no address is met twice
         self._parts, self._own_modules = set(), set()
@@ -152,12 +153,19 @@ class Search:
             self.variables.append((functools.partial(small_length, container), small_length(container)))
 
     def _of_tensor(self, tensor, depth):
-        """Attributes that the program has put on it."""
-        space = space_of(tensor)
-        if space:
-            self.objects.append(tensor)
-            self.spaces.append((space, None))
-            self._attributes(tensor, list(space), depth)
+        """Libraries put attributes on each parameter: only those that somebody names count (watch.py)."""
+        if space_of(tensor):
+            self.marked.append((tensor, depth))
+
+    def add_attributes(self, names):
+        """Of tensors, those that the program has put there."""
+        for tensor, depth in self.marked:
+            space = space_of(tensor)
+            named = [name for name in space if name in names]
+            if named:
+                self.objects.append(tensor)
+                self.spaces.append((space, None))
+                self._attributes(tensor, named, depth)
 
     def _module(self, module, depth):
         self._found += 1

@@ -20,7 +20,7 @@ from ..core import core
 from ..limits import CALL_DEPTH, ITEMS, OBJECT_DEPTH
 from ..recording.arithmetic import NUMBERS
 from .outside import events_seen
-from .plain import Plain, classes_of, methods_named, own_space
+from .plain import Plain, classes_of, methods_named, names_read, own_space
 from .search import Search, cell_content, identity, slot_value, space_of
 
 training = operator.attrgetter("training")
@@ -44,6 +44,8 @@ class Watch:
             searched.update(methods)
             for method in methods:
                 found.add(method, CALL_DEPTH - 1)
+        if found.marked:
+            found.add_attributes(names_read(found.functions, classes_of(found))[0])
         self.modules, self.variables, self._spaces, self._cells = found.modules, found.variables, found.spaces, found.cells
         self.kinds = frozenset((*found.kinds, *map(type, found.objects)))   # whose methods count already
         self._kinds = [kind for kind in found.kinds if own_space(kind) is not None]
