@@ -17,6 +17,7 @@ KEY_DEPTH = limit("KEY_DEPTH", 4, "containers and objects inside each other (`ca
 KEY_VALUES = limit("KEY_VALUES", 2000, "values looked at in one frame for its key; so with what comes later")
 TRIED_POINTS = limit("TRIED_POINTS", 512, "assignments of declared sizes that are tried one by one, where reasoning about intervals does not decide; of more nothing is concluded")
 # --- call mode
+GENERATORS = limit("GENERATORS", 2, "random generators among the arguments that have versions of their own; a function that gets more draws from stand-ins with their states")
 KEYS = limit("KEYS", 64, "kinds of calls of a function: structures, constants among the arguments, ambient state; more run eagerly")
 TABLES = limit("TABLES", 16, "states of flags, and of numbers and objects that a function reads from elsewhere; with more it goes on in replay mode")
 EXACT = limit("EXACT", 8, "versions for values of numbers that are constants in the code; calls with others run eagerly")

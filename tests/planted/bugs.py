@@ -534,4 +534,8 @@ BUGS = [
         "a TorchScript method computes with a number of another type than it declares", cpp="ScriptArguments*"),
     Bug("weights_that_autocast_kept", "torch", "src/torch/record/recorder_fallback.cpp", "if (!at::GradMode::is_enabled()) at::autocast::set_autocast_cache_enabled(false);", "",
         "a cast that eager kept is a constant of the recording", ("call_mode/test_autocast_without_gradients.py",)),
+    Bug("stand_ins_keep_what_they_drew", "python", "python/escapement/tracer/stand_ins.py", "                given.set_state(ours.get_state())\n", "                pass\n",
+        "the caller's generator does not move", ("call_mode/test_generators_of_each_call.py",)),
+    Bug("drawn_twice_where_it_raises", "python", "python/escapement/tracer/jit_entry.py", "(torch.default_generator, *generators)]", "(torch.default_generator,)]",
+        "a function that raises after a draw has drawn twice from the caller's generator", ("call_mode/test_generators_of_each_call.py",)),
 ]

@@ -53,11 +53,11 @@ class NeedsTape(EscapementError):
 class Attempt:
     """What was true when a recording started, to tell whether the program may be run again."""
 
-    def __init__(self, tensors):
+    def __init__(self, tensors, generators):
         self._tensors = tensors
         self._versions = None if tensors is None else versions(tensors)
         with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(KEY)):
-            self._random = torch.default_generator.get_state()
+            self._random = [(generator, generator.get_state()) for generator in (torch.default_generator, *generators)]
         self._world, self._written = core().World(), True
 
     def note_end(self):
@@ -72,7 +72,8 @@ class Attempt:
         return not self._written and self._tensors is not None and versions(self._tensors) == self._versions and not self._world.changed()
 
     def restore(self):
-        torch.default_generator.set_state(self._random)
+        for generator, state in self._random:
+            generator.set_state(state)
 
 
 def versions(tensors):
@@ -106,7 +107,8 @@ class Entry:
         self.lone = sum(isinstance(leaf, torch.Tensor) for leaf in leaves) < 2   # no two arguments can be one tensor
         self.leaf_names, self.dim_facts, self.held = leaf_names, [], 0   # `held`: versions that kept to the declared dims
         self.region = core().Region(weakly(self), specs or input_specs(leaves), options, name, False)
-        for generator in (*generators_in(structure), *table.watch.generators):
+        self._generators = *generators_in(structure), *table.watch.generators
+        for generator in self._generators:
             self.region.know_generator(generator)
         self.region.host_may_ask()
         self.region.replay_after_budget()   # sound, since the function itself then runs at every call
@@ -140,7 +142,7 @@ class Entry:
             self.take_ended()
             return outputs
         thread, watch = threading.get_ident(), self.table.watch
-        attempt, before = Attempt(caller_tensors(sys._getframe(2), watch)), (watch.state(), watch.plain.key(), host_state(watch.randoms))
+        attempt, before = Attempt(caller_tensors(sys._getframe(2), watch), self._generators), (watch.state(), watch.plain.key(), host_state(watch.randoms))
         try:
             RECORDING.add(thread)
             self._locator.saw_gradients = False
@@ -201,6 +203,8 @@ class Entry:
 
     def _number(self, structure, contents):
         with self._lock:
+            if generators_in((structure, contents)):
+                self.table.health.keeps_generators = True
             number = self._numbers.setdefault((structure, contents), len(self.results))
             if number == len(self.results) and number < RESULTS:
                 recipe = None if contents else recipe_of(structure)

@@ -21,7 +21,7 @@ import torch
 from ..core import CoreMissing, core
 from ..errors import CompileError, DimError, OptionError
 from ..ledger import LEDGER
-from ..limits import EXACT, FLOATS, KEYS, REST, SERVED, SETTLED, TABLES, UNSTABLE, WORTHWHILE
+from ..limits import EXACT, FLOATS, GENERATORS, KEYS, REST, SERVED, SETTLED, TABLES, UNSTABLE, WORTHWHILE
 from ..locks import fork_safe_lock
 from ..option_values import disabled, resolve
 from ..recording.locator import place_of
@@ -31,7 +31,8 @@ from .objects import replace_references
 from .replayed import replayed
 from .results import is_recorded, real
 from .search import is_own, space_of
-from .tree import Copies, Unsupported, flatten, mutable
+from .stand_ins import StandIns
+from .tree import Copies, Unsupported, flatten, generators_in, mutable
 from .watch import Watch
 
 REASONS = {
@@ -93,6 +94,7 @@ class Health:
     def __init__(self):
         self.unstable = 0     # recordings in a row in which the program rebound some state
         self.leaks = False    # that state may hold tensors of a recording
+        self.keeps_generators = False   # results hold generators
         self.dropped = 0      # times all versions were forgotten because what they hold was replaced
         self.wasted = 0       # of these in a row, those whose versions had hardly been used
 
@@ -214,6 +216,7 @@ class Jitted:
         wrapped = fn.forward if isinstance(fn, torch.nn.Module) else fn
         own["_parameters_named"] = parameter_names(wrapped)
         own["_switched_off"] = gradients_switched_off(fn)
+        own.update(_generators=0, _stand_ins=None)
         own["_dims"] = declared(fn, dims, self._options) if dims else None
         own["escapement_contract"] = self._dims and self._dims.contract
         own.update({name: getattr(wrapped, name) for name in functools.WRAPPER_ASSIGNMENTS if hasattr(wrapped, name)})
@@ -238,11 +241,22 @@ class Jitted:
         if self._options["disable"] or disabled():
             return self._eager("disabled", args, kwargs)
         try:
-            return self._compiled(self._current_table(), args, kwargs)
+            table = self._current_table()
+            if self._generators > GENERATORS and self._may_lend(table, args, kwargs):
+                with self._stand_ins.lent(args, kwargs) as (lent, named):
+                    return self(*lent, **named)
+            return self._compiled(table, args, kwargs)
         except Unsupported as error:
             return self._eager("unsupported_argument", args, kwargs, error)
         except CoreMissing as error:
             return self._eager("no_core", args, kwargs, error)
+
+    def _may_lend(self, table, args, kwargs):
+        """A function that keeps or hands back a generator gets the caller's own."""
+        if self._stand_ins is None:
+            with self._lock:
+                self.__dict__["_stand_ins"] = self._stand_ins or StandIns()
+        return not (self._health.unstable or self._health.keeps_generators) and self._stand_ins.needed(args, kwargs, table.watch.generators)
 
     def _compiled(self, table, args, kwargs):
         if table.settled and not core().has_begun_a_call():
@@ -446,6 +460,7 @@ class Jitted:
             specs = self._dims and self._dims.input_specs(names, leaves)
             entry = Entry(self._fn, self.place[0], table, family, structure, leaves, self._options, names, specs)
             family.entries[structure] = entry
+            self.__dict__["_generators"] += bool(generators_in(structure))
             entry.reason = self._unsound()
             self._note(entry)
             if not entry.reason and not (self._dims and self._dims.loose(names, leaves)):
