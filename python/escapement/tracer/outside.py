@@ -99,8 +99,8 @@ def is_quiet(frame):
 def calls_watched():
     """In this thread."""
     tell_of_calls()
-    core().watch_calls(True)
     try:
+        core().watch_calls(True)   # an interrupt may come before the next line
         yield
     finally:
         core().watch_calls(False)

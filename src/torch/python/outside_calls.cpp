@@ -30,18 +30,29 @@ int note(PyObject*, PyFrameObject* frame, int what, PyObject* argument) {
   return before ? before(watching.before_object, frame, what, argument) : 0;
 }
 
+// Python tells its audit hooks first; an interrupt that comes while they run is reported, and nothing has been set.
+void set_profile(Py_tracefunc function, PyObject* object) {
+  constexpr int kTries = 4;
+  for (int i = 0; i < kTries; ++i) {
+    PyEval_SetProfile(function, object);
+    if (PyThreadState_Get()->c_profilefunc == function) return;
+  }
+}
+
+// What an earlier recording could not take back is no profiler to go on to: it would be this one.
 void begin() {
   if (watching.depth++ != 0) return;
   const PyThreadState* const thread = PyThreadState_Get();
-  watching.before = thread->c_profilefunc;
-  watching.before_object = Py_XNewRef(thread->c_profileobj);
-  PyEval_SetProfile(note, nullptr);
+  const bool left_over = thread->c_profilefunc == note;
+  watching.before = left_over ? nullptr : thread->c_profilefunc;
+  watching.before_object = left_over ? nullptr : Py_XNewRef(thread->c_profileobj);
+  set_profile(note, nullptr);
 }
 
 // A profiler that the program itself has begun meanwhile stays.
 void end() {
   if (watching.depth == 0 || --watching.depth != 0) return;
-  if (PyThreadState_Get()->c_profilefunc == note) PyEval_SetProfile(watching.before, watching.before_object);
+  if (PyThreadState_Get()->c_profilefunc == note) set_profile(watching.before, watching.before_object);
   watching.before = nullptr;
   Py_CLEAR(watching.before_object);
 }
