@@ -22,10 +22,8 @@ bool holds_sizes(const c10::Type& type) {
   return plain.kind() == c10::TypeKind::ListType && holds_sizes(*plain.expectRef<c10::ListType>().getElementType());
 }
 
-bool holds_number(const c10::Type& type) {
-  const c10::TypeKind kind = without_option(type).kind();
-  return kind == c10::TypeKind::NumberType || kind == c10::TypeKind::FloatType;
-}
+// A `float` of the schema (eps, beta) is read exactly by most operators: each is a way of its own.
+bool holds_number(const c10::Type& type) { return without_option(type).kind() == c10::TypeKind::NumberType; }
 
 bool is_usable(const c10::TensorImpl& impl) {
   if (is_dressed_number(impl)) return true;

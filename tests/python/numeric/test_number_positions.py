@@ -45,8 +45,7 @@ OF_SIZES = {
 
 # In replay mode: operators that take a number as part of what they are, each number being a way of its own, of which four are kept; those that run
 # at once; functions that call none.
-FIXED = ("alpha", "alpha of sub", "addcmul", "lerp", "clamp", "clamp of integers", "masked_fill", "where", "where of integers", "full", "fill_", "fill_ of bytes", "leaky_relu", "elu",
-         "softplus", "threshold", "hardshrink", "norm", "correction")
+FIXED = ("addcmul", "full", "norm", "correction")
 AT_ONCE = ("x // v", "x % v", "roll", "repeat", "eye", "unfold")
 HOST_ONLY = ("text", "kind", "results", "truth")
 

@@ -84,7 +84,7 @@ PROGRAMS = {
     "addmm alpha": lambda p, q, m, v: torch.addmm(p, p, q[:4, :4], alpha=v),
     "baddbmm": lambda p, q, m, v: torch.baddbmm(p[None], p[None], q[None, :4, :4], beta=v, alpha=2),
     "index_fill": lambda p, q, m, v: p.index_fill(0, torch.tensor([1]), v),
-    "pad": lambda p, q, m, v: F.pad(p, (1, 0), value=v),
+    "pad": lambda p, q, m, v: torch.constant_pad_nd(p, (1, 0), v),
     "bitwise_and": lambda p, q, m, v: p & v,
     "vector_norm": lambda p, q, m, v: torch.linalg.vector_norm(p, v),
     "var": lambda p, q, m, v: torch.var(p, correction=v),
