@@ -424,8 +424,8 @@ constexpr SizeRuleRow kRules[] = {
     {"linalg_matrix_exp", same_matrix, own}, {"linalg_lu_factor_ex", same_matrix, own}, {"_linalg_eigh", eigen, own}, {"linalg_eig", eigen, own},
     {"linalg_eigvals", eigen, own}, {"_linalg_eigvals", eigen, own}, {"_linalg_det", determinant, own}, {"_linalg_slogdet", determinant, own},
     {"_linalg_solve_ex", solution, own}, {"linalg_lu_solve", solution, own}, {"linalg_solve_triangular", solution, own}, {"_linalg_svd", svd, own},
-    {"linalg_qr", qr, own}, {"linalg_householder_product", same_matrix, own}, {"_fft_r2c", real_transform, free}, {"_fft_c2c", as_first, free},
-    {"_fft_c2r", inverse_transform, free}, {"view_as_real", real_view, own}, {"view_as_complex", complex_view, own},
+    {"linalg_qr", qr, own}, {"linalg_householder_product", same_matrix, own}, {"_fft_r2c", real_transform, own}, {"_fft_c2c", as_first, own},
+    {"_fft_c2r", inverse_transform, own}, {"view_as_real", real_view, own}, {"view_as_complex", complex_view, own},
     {"complex", broadcast_pair, free}, {"polar", broadcast_pair, free},
     // what has a lowering, of types that have no kernels
     {"sum", reduced, fixed}, {"mean", reduced, fixed}, {"prod", reduced, fixed}, {"nansum", reduced, fixed}, {"any", reduced, fixed}, {"all", reduced, fixed},
