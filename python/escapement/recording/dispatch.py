@@ -79,7 +79,8 @@ def prepare(gm, body_region):
     for body in flow_bodies(gm, FLOWS):
         if body not in BODIES:
             BODIES[body] = Body(body_region(body), is_pure(body, FLOWS))
-    return sorted(name for name, operator in higher_order_operators(gm).items() if not make_recordable(operator))
+    refused = {name for name, operator in higher_order_operators(gm).items() if not make_recordable(operator)}
+    return sorted(refused | draws_elsewhere(gm))
 
 
 def make_recordable(operator):
@@ -148,13 +149,14 @@ def body_of_checkpoint(body, *operands, **settings):
 # --- checkpoints of a block that draws random numbers: AOTAutograd keeps the generator's state in the forward graph, and draws from it again in the
 # backward graph.
 
+DRAWN_TWICE = "run_and_save_rng_state", "run_with_rng_state"
+
+
 def draw_and_keep_state(drawn, *operands, **settings):
-    refuse_other_generators(operands)
     return torch.ops.escapement.rng_state(), drawn(*operands, **settings)
 
 
 def draw_from_state(state, drawn, *operands, **settings):
-    refuse_other_generators(operands)
     current = torch.ops.escapement.rng_state()
     torch.ops.escapement.set_rng_state(state)
     result = drawn(*operands, **settings)
@@ -162,14 +164,22 @@ def draw_from_state(state, drawn, *operands, **settings):
     return result
 
 
-def refuse_other_generators(operands):
-    if any(isinstance(value, torch.Tensor) and value.device.type != "cpu" for value in operands):
-        raise NotImplementedError("the state of a device's generator cannot be recorded")
+def draws_elsewhere(gm):
+    """The names of these where they draw from another generator than the CPU's, whose state no operator of ours gives."""
+    found = set()
+    for node in gm.graph.nodes:
+        if getattr(node.target, "_name", None) not in DRAWN_TWICE:
+            continue
+        values = [value.meta.get("val") for value in node.all_input_nodes]
+        devices = {value.device.type for value in values if isinstance(value, torch.Tensor)} | {torch.device(node.kwargs.get("device") or "cpu").type}
+        if devices != {"cpu"}:
+            found.add(node.target.name())
+    return found
 
 
 FLOWS = {"cond": branch, "while_loop": loop, "map_impl": each, "scan": scan}
 OWN_KERNELS = {**FLOWS, **dict.fromkeys(CHECKPOINTS, body_of_checkpoint),
-               "run_and_save_rng_state": draw_and_keep_state, "run_with_rng_state": draw_from_state}
+               **dict(zip(DRAWN_TWICE, (draw_and_keep_state, draw_from_state)))}
 
 
 # --- methods that torch._C._SymNode lacks: each returns a node, and asks for a relation rather than a value

@@ -69,6 +69,7 @@ def compare(network, rows=(4, 7, 2, 9, 4)):
 def test_one_recording_for_all_sizes(name):
     torch.manual_seed(0)
     stats = compare(Network(NOISES[name], use_reentrant=False))
+    assert stats["launches"] > 0 and stats["dynamo"]["specialised_dims"] <= 1, stats   # columns, by the weights
     assert stats["recordings"] == 2 and stats["hits"] == 8 and not stats.get("eager_calls") and not stats["dynamo"]["fallbacks"], stats
 
 
@@ -112,3 +113,17 @@ def test_evaluation_draws_nothing():
     network = Network(torch.nn.Dropout(0.3), use_reentrant=False).eval()
     stats = compare(network)
     assert not stats.get("eager_calls") and not stats["dynamo"]["fallbacks"], stats
+
+
+@pytest.mark.parametrize("device, refused", [("cpu", []), ("meta", ["run_and_save_rng_state"])])
+def test_draws_of_a_device_are_refused(device, refused):
+    """What cannot be recorded is said before anything runs: the graph then runs eagerly, counted."""
+    from torch._prims.rng_prims import run_and_save_rng_state
+
+    from escapement.recording import dispatch
+
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    x.meta["val"] = torch.empty(3, device=device)
+    graph.output(graph.call_function(run_and_save_rng_state, (torch.ops.aten.rand_like.default, x)))
+    assert dispatch.prepare(torch.fx.GraphModule(torch.nn.Module(), graph), None) == refused

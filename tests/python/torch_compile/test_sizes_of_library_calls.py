@@ -88,6 +88,7 @@ def test_gradients(name, capfd):
         compare(program, compiled, one)
     stats = escapement.stats()
     assert stats["recordings"] <= RECORDINGS.get(name, 2) and not stats.get("eager_calls"), stats
+    assert stats.get("launches", 0) + stats.get("library_calls", 0) >= len(sizes), stats   # compiled code ran
     calls = re.findall(r'^\s*(%.*) = call "aten::(\w+)', capfd.readouterr().err, re.MULTILINE)
     unknown = {operator for results, operator in calls if re.search(r"\[[^\]]*\bu\d", results)}
     assert unknown <= {OWN.get(name)}, unknown
