@@ -538,4 +538,7 @@ BUGS = [
         "the caller's generator does not move", ("call_mode/test_generators_of_each_call.py",)),
     Bug("drawn_twice_where_it_raises", "python", "python/escapement/tracer/jit_entry.py", "(torch.default_generator, *generators)]", "(torch.default_generator,)]",
         "a function that raises after a draw has drawn twice from the caller's generator", ("call_mode/test_generators_of_each_call.py",)),
+    Bug("replaced_before_anybody_holds_it", "python", "python/escapement/tracer/while_recording.py", "                self._holders[token] = threading.get_ident()\n                self._put()",
+        "                self._put()\n                self._holders[token] = threading.get_ident()",
+        "an interrupt between the two leaves json, brackets and torch.compile's callees replaced", ("call_mode/test_interrupts_anywhere.py",)),
 ]

@@ -4,27 +4,13 @@ recording's wrappers and symbols as if they were the program's values."""
 import sys
 
 from ..core import core
-from .while_recording import WhileRecording
-
-state = {"stance": None}
+from .while_recording import Replaced, WhileRecording
 
 
 def eager_while_recording(callback):
-    return None if core().recording() else state["stance"](callback)
+    return None if core().recording() else replaced.before(callback)
 
 
-def frames():
-    return sys.modules.get("torch._dynamo.eval_frame")   # nothing is compiled where it is not loaded
-
-
-def put():
-    if frames() is not None:
-        state["stance"], frames()._callback_from_stance = frames()._callback_from_stance, eager_while_recording
-
-
-def take_back():
-    if state["stance"] is not None:
-        frames()._callback_from_stance, state["stance"] = state["stance"], None
-
-
-callees_run_their_own_code = WhileRecording(put, take_back)
+# Nothing is compiled where Dynamo is not loaded.
+replaced = Replaced(lambda: sys.modules.get("torch._dynamo.eval_frame"), "_callback_from_stance", eager_while_recording)
+callees_run_their_own_code = WhileRecording(replaced.put, replaced.take_back)

@@ -3,23 +3,14 @@
 import json
 
 from ..recording.arithmetic import NUMBERS, ours, value_of
-from .while_recording import WhileRecording
-
-state = {"default": None}
+from .while_recording import Replaced, WhileRecording
 
 
 def default(encoder, value):
     if isinstance(value, NUMBERS) and ours(value.node):
         return value_of(value.node)
-    return state["default"](encoder, value)
+    return replaced.before(encoder, value)
 
 
-def put():
-    state["default"], json.JSONEncoder.default = json.JSONEncoder.default, default
-
-
-def take_back():
-    json.JSONEncoder.default = state["default"]
-
-
-json_reads_them = WhileRecording(put, take_back)
+replaced = Replaced(lambda: json.JSONEncoder, "default", default)
+json_reads_them = WhileRecording(replaced.put, replaced.take_back)
