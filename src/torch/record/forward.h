@@ -38,6 +38,7 @@ class Forward {
   // `recorded` any more, tensors are the program's own: other memory for one that something else looks at is a UserError as well.
   bool take(const c10::OperatorHandle& op, torch::jit::Stack& stack, size_t arguments, bool recorded = true);
   c10::Scalar take_read();
+  bool comes_to(const c10::OperatorName& name) const { return (*from_.script)[next_].name == name; }   // next; where active
   // The values that the symbols of `now` had when the trace was recorded. Where a recording was told something that is right for all sizes, it is told
   // the same here: these sizes may call for another way, with other operators.
   std::vector<int64_t> hints(const DimTable& now) const;

@@ -24,6 +24,9 @@ bool same_sizes(const at::Tensor& a, const at::Tensor& b) {
   return same;
 }
 
+// Where nothing is recorded any more all tensors are real, and it is asked of those that were taken apart in the recording before (go_on).
+bool is_known(const Tape& tape, const at::Tensor& tensor) { return !tape.live() || Wrapper::of(tensor); }
+
 bool compare_sizes(Tape&, Stack& stack) {
   const bool same = same_sizes(stack[stack.size() - 2].toTensor(), stack.back().toTensor());
   stack.pop_back();
@@ -39,10 +42,11 @@ bool compare(Tape& tape, Stack& stack) {
   if (a.dim() != b.dim() || a.scalar_type() != b.scalar_type()) return false;
   const Wrapper *left = Wrapper::of(a), *right = Wrapper::of(b);
   const bool both = left && right;
-  const bool same = both && !at::isFloatingType(a.scalar_type()) && left->value() == right->value();
+  const bool one = both ? left->value() == right->value() : !tape.live() && a.is_same(b);
+  const bool same = one && !at::isFloatingType(a.scalar_type());
   if (a.is_complex() && !same && (!both || left->inner().is_alias_of(right->inner()))) return false;
   bool equal = same || same_sizes(a, b);
-  if (!both && !equal) return false;
+  if (!both && !equal && tape.live()) return false;
   ++tape.recording.ops;
   if (!same && equal) equal = at::all(at::eq(a, b)).item().toBool();
   stack.pop_back();
@@ -53,7 +57,7 @@ bool compare(Tape& tape, Stack& stack) {
 // The same of numbers that are nearly equal.
 bool compare_nearly(Tape& tape, Stack& stack) {
   const c10::IValue* const given = &stack[stack.size() - 5];
-  if (!Wrapper::of(given[0].toTensor()) && !Wrapper::of(given[1].toTensor())) return false;
+  if (!is_known(tape, given[0].toTensor()) && !is_known(tape, given[1].toTensor())) return false;
   ++tape.recording.ops;
   const at::Tensor close = at::isclose(given[0].toTensor(), given[1].toTensor(), given[2].toDouble(), given[3].toDouble(), given[4].toBool());
   torch::jit::drop(stack, 4);
@@ -65,7 +69,7 @@ bool compare_nearly(Tape& tape, Stack& stack) {
 bool sum_of_numbers(Tape& tape, Stack& stack) {
   const c10::IValue* const given = &stack[stack.size() - 4];
   const at::Tensor x = given[0].toTensor();
-  if (!Wrapper::of(x) || !at::isFloatingType(x.scalar_type())) return false;
+  if (!is_known(tape, x) || !at::isFloatingType(x.scalar_type())) return false;
   ++tape.recording.ops;
   const at::Tensor numbers = at::where(at::isnan(x), at::scalar_tensor(0, x.options()), x);
   std::optional<std::vector<int64_t>> axes;

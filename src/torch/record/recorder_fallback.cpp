@@ -59,18 +59,14 @@ void make_concrete(const OpPlan& plan, std::span<c10::IValue> args) {
   }
 }
 
-// Where this recording is refused: what has been done is not done again.
-void go_on(Forward& forward, const OpPlan& plan, const c10::OperatorHandle& op, Stack& stack, size_t arguments) {
-  if (plan.base == "item" || plan.base == "_local_scalar_dense") stack.back() = forward.take_read();
-  else forward.take(op, stack, arguments, /*recorded=*/false);
-}
+void go_on(Tape& tape, const OpPlan& plan, const c10::OperatorHandle& op, Stack& stack, size_t arguments);
 
 // The arguments become real tensors and numbers; the op runs unseen.
 void run_real(const c10::OperatorHandle& op, Stack& stack, size_t arguments) {
   const OpPlan& plan = plan_of(op);
   Tape* const tape = current_tape();
   const bool forward = tape && tape->forward && tape->forward->active();
-  if (forward && !runs_in_front_of_an_exit(plan, stack)) return go_on(*tape->forward, plan, op, stack, arguments);
+  if (forward && !runs_in_front_of_an_exit(plan, stack)) return go_on(*tape, plan, op, stack, arguments);
   make_concrete(plan, std::span(stack).last(arguments));
   const c10::impl::ExcludeDispatchKeyGuard unseen(kRecorderKey);
   if (tape == nullptr) return op.callBoxed(stack);
@@ -103,6 +99,30 @@ class KeepsNoCasts {
 void run_autocast(const c10::OperatorHandle& op, Stack& stack) {
   const KeepsNoCasts scope;
   op.callBoxedForDispatchKey(c10::DispatchKey::AutocastCPU, stack);
+}
+
+// A literal was copied (lift); what only borrows its memory was not.
+void lift_again(Forward& forward, Stack& stack) {
+  const at::Tensor program = stack.back().toTensor();
+  if (Wrapper::of(program) || is_borrowed_memory(program)) return;
+  static const auto clone = c10::Dispatcher::singleton().findSchemaOrThrow("aten::clone", "");
+  stack.emplace_back();
+  forward.take(clone, stack, 2, /*recorded=*/false);
+}
+
+// Where this recording is refused: what has been done is not done again. What the recording that went before took apart is taken apart here as well.
+void go_on(Tape& tape, const OpPlan& plan, const c10::OperatorHandle& op, Stack& stack, size_t arguments) {
+  Forward& forward = *tape.forward;
+  if (plan.base == "item" || plan.base == "_local_scalar_dense") {
+    stack.back() = forward.take_read();
+    return;
+  }
+  if (forward.comes_to(op.operator_name())) return static_cast<void>(forward.take(op, stack, arguments, /*recorded=*/false));
+  if (autocast_applies(plan)) return run_autocast(op, stack);
+  if (plan.base == "lift_fresh" || plan.base == "lift") return lift_again(forward, stack);
+  if (const Parts parts = parts_of(plan); parts && parts(tape, stack)) return;
+  if (plan.decompose) return op.callBoxedForDispatchKey(plan.parts, stack);
+  forward.take(op, stack, arguments, /*recorded=*/false);   // which says what differs
 }
 
 // Every tensor among real results, in order; `visit` may replace it.

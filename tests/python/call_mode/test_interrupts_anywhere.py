@@ -33,6 +33,15 @@ def instructions(code):
     return {one.offset: one.opname for one in dis.get_instructions(code)}
 
 
+@functools.cache
+def handlers(code):
+    return dis._parse_exception_table(code)
+
+
+def handler_at(code, offset):
+    return next((entry.target for entry in handlers(code) if entry.start <= offset < entry.end), None)
+
+
 class Interrupter:
     """Raises at the `number`-th place, and says where that was."""
 
@@ -48,7 +57,9 @@ class Interrupter:
     def stepped(self, frame, event, _):
         if event == "opcode":
             before, self.last[id(frame)] = self.last.get(id(frame)), frame.f_lasti
-            self.seen += instructions(frame.f_code).get(before) in LOOKS
+            code, at = frame.f_code, frame.f_lasti
+            # CPython raises at the instruction that looked, we at the next one, which may stand outside of what the handler covers.
+            self.seen += instructions(code).get(before) in LOOKS and handler_at(code, before) == handler_at(code, at)
             if self.seen == self.number and not self.where:
                 self.where = f"{os.path.relpath(frame.f_code.co_filename, OURS)}:{frame.f_lineno}"
                 raise Interrupted

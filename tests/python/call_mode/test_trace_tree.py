@@ -634,6 +634,40 @@ def test_writes_where_nothing_is_recorded_any_more(how):
             same(ours, theirs)
 
 
+# What the first recording took apart comes whole where the second one is refused, by a sum of arguments that share strided memory.
+TAKEN_APART = {
+    "literal": lambda x: x + torch.tensor(2.0), "literal twice": lambda x: x * torch.tensor([3.0, 1.0])[1], "equal": lambda x: x * torch.equal(x, x + 1),
+    "equal to itself": lambda x: x * torch.equal(x, x), "close": lambda x: x * torch.allclose(x, x * 1.0), "same size": lambda x: x * x.is_same_size(x),
+    "sum of numbers": lambda x: x + (x / x).nansum(), "truth": lambda x: x + bool((x > -1).all()), "matmul": lambda x: x @ x.t(), "einsum": lambda x: torch.einsum("ij,kj->ik", x, x),
+    "norm": lambda x: torch.linalg.norm(x), "under autocast": lambda x: bf16(lambda: x @ x.t()), "linear under autocast": lambda x: bf16(lambda: torch.nn.functional.linear(x, x)),
+    "tolist": lambda x: x * x.sum().reshape(1).tolist()[0], "complex": lambda x: torch.view_as_real(torch.complex(x, x).conj().resolve_conj()), "pieces": lambda x: torch.cat(x.tensor_split(2)),
+    "expand as": lambda x: x[:1].expand_as(x) * 1, "outer": lambda x: torch.outer(x[:, 0], x[:, 0]), "where": lambda x: x[torch.where(x > 0)], "isfinite": lambda x: x * torch.isfinite(x),
+}
+
+
+def bf16(body):
+    with torch.autocast("cpu", torch.bfloat16):
+        return body()
+
+
+@pytest.mark.parametrize("at", AT_THE_EXIT)
+@pytest.mark.parametrize("way", [*ON_THE_WAY, *TAKEN_APART])
+def test_what_comes_whole_where_nothing_is_recorded_any_more(way, at):
+    def program(x, z):
+        z.add_(x)
+        y = {**ON_THE_WAY, **TAKEN_APART}[way](torch.stack([x, x * 2], 1))
+        return AT_THE_EXIT[at](x, y), y
+
+    jitted, before = escapement.jit(program), escapement.stats().get("recorder_refused", 0)
+    for size, sign in ((2, 1), (1, -1), (1, 1), (3, -1), (4, 1), (1, -1)):
+        parts, theirs = ((sign * torch.arange(1.0, 1 + 2 * size))[::2] for _ in range(2))
+        result, expected = jitted(parts, parts[:]), program(theirs, theirs[:])
+        torch.testing.assert_close(result, expected, equal_nan=True)
+        same(parts, theirs)
+    if at == "branch" and way in TAKEN_APART:
+        assert escapement.stats().get("recorder_refused", 0) > before
+
+
 def test_a_program_that_does_something_else_says_so():
     others = itertools.cycle(["one", "other"])
 
