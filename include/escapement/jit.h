@@ -17,6 +17,7 @@
 
 #include <concepts>
 #include <functional>
+#include <stdexcept>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -104,6 +105,9 @@ class Jitted<R(As...)> {
 
   template <class F>
   void start(std::shared_ptr<F> fn, detail::Watched watched, detail::JitSettings settings) {
+    if constexpr (detail::may_be_empty<F>) {
+      if (!static_cast<bool>(*fn)) throw std::invalid_argument("escapement::jit: the function is null; give one that is set");
+    }
     if constexpr (detail::may_change_itself<F, As...>) watched.callable = std::as_bytes(std::span<const F>(fn.get(), 1));
     run_ = std::make_shared<const Run>([fn = std::move(fn)](detail::passed<As>... arguments) -> Result {
       return static_cast<Result>(std::invoke(*fn, static_cast<detail::passed<As>>(arguments)...));
@@ -209,6 +213,7 @@ Jitted<Signature> make_jitted(F fn, JitSettings settings) {
   if constexpr (ModuleLike<F>) {
     escapement::watch_module<typename ModuleType<F>::type>();
     const auto module = ModuleType<F>::pointer(fn);
+    if (module == nullptr) throw std::invalid_argument("escapement::jit: the module is null; make one before it is compiled");
     auto forward = [module = module.get()]<class... Ts>(Ts&&... arguments) -> decltype(auto) {
       return module->forward(std::forward<Ts>(arguments)...);
     };

@@ -34,6 +34,10 @@ template <class F>
   requires requires { &F::operator(); }
 struct SignatureOf<F> : SignatureOf<decltype(&F::operator())> {};
 
+// A pointer to a function, or what holds one (std::function).
+template <class F>
+inline constexpr bool may_be_empty = std::is_pointer_v<F> || requires { &F::operator bool; };
+
 // A module as its shared_ptr or its holder (torch::nn::Linear).
 template <class T>
 struct ModuleType {};

@@ -8,11 +8,12 @@ This file imports neither torch nor the compiled core: programs that only list b
 """
 
 __version__ = "0.1.0"
-__all__ = ["ContractError", "Dim", "DimError", "EscapementError", "OptionError", "compile", "explain", "jit", "learned_dims",
+__all__ = ["CompileError", "ContractError", "Dim", "DimError", "EscapementError", "OptionError", "compile", "explain", "jit", "learned_dims",
            "options", "reset", "stats", "__version__"]
 
 # name -> module that holds it; resolved at first use.
-_LAZY = {"ContractError": "errors", "Dim": "dims.spec", "DimError": "errors", "EscapementError": "errors", "OptionError": "errors",
+_LAZY = {"CompileError": "errors", "ContractError": "errors", "Dim": "dims.spec", "DimError": "errors", "EscapementError": "errors",
+         "OptionError": "errors",
          "compile": "entry", "explain": "report", "jit": "tracer.jitted", "learned_dims": "dims.learned", "options": "option_values"}
 
 

@@ -1,5 +1,11 @@
-"""python -m escapement doctor | options | ops | config [--cflags --libs --cmakedir --pkgconfigdir]"""
+"""python -m escapement doctor | options | ops | config [--cflags --libs --cmakedir --pkgconfigdir]
 
+doctor    proves on this host that compiling and running work
+options   lists the options, with what is in force
+ops       lists the operators that become kernels
+config    the flags for C++ programs"""
+
+import difflib
 import os
 import platform
 import sys
@@ -12,7 +18,13 @@ PACKAGE = os.path.dirname(os.path.abspath(__file__))   # in a build tree the .py
 
 def main(arguments):
     commands = {"doctor": doctor, "options": list_options, "ops": list_ops, "config": config}
+    if arguments and arguments[0] in ("--help", "-h", "help"):
+        print(__doc__)
+        return 0
     if not arguments or arguments[0] not in commands:
+        if arguments:
+            close = difflib.get_close_matches(arguments[0], commands, n=1)
+            print(f"unknown command: {arguments[0]!r}{f'; did you mean {close[0]!r}?' if close else ''}", file=sys.stderr)
         print(__doc__, file=sys.stderr)
         return 2
     return commands[arguments[0]](arguments[1:])
@@ -66,6 +78,11 @@ def compile_and_run():
 
     from .backend import escapement
     from .ledger import LEDGER
+    from .option_values import disabled, resolve
+
+    if disabled() or resolve()["disable"]:
+        variable = "ESCAPEMENT_DISABLE" if "ESCAPEMENT_DISABLE" in os.environ else "ESCAPEMENT_OPTIONS"
+        return False, f"not tried: {variable}={os.environ[variable]} is set, with which everything runs eagerly"
 
     def body(x, y):
         return torch.softmax(x * 2 + y, -1).sum(0)

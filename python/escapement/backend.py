@@ -90,7 +90,9 @@ class Backend:
         name, code = dynamo.compile_name(), dynamo.current_code()
         if not training:
             if any_requires_grad(inputs) and dispatch.enables_grad(gm):
-                raise GiveUp("grad_mode_changed")
+                if not dispatch.hands_out_no_gradient(gm):
+                    raise GiveUp("grad_mode_changed")
+                dispatch.leave_grad_mode(gm)
             return region(gm, "example_value", values, name, code)
         from .steering import overlaps
         from .steering.training import compile_training

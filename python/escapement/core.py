@@ -6,6 +6,7 @@ import sys
 from .errors import EscapementError
 
 NAME = "escapement._C"
+RECORDER_KEY = "DeferredInit"   # what C++ calls kRecorderKey
 _loaded = None
 
 
@@ -22,7 +23,19 @@ def core():
 
     try:
         _loaded = importlib.import_module(NAME)
+        pass_higher_order_operators()
         return _loaded
     except ImportError as error:
         raise CoreMissing(f"the compiled core escapement._C cannot be loaded ({error}); run ./dev build, or reinstall "
                           f"escapement for torch {torch.__version__}") from error
+
+
+def pass_higher_order_operators():
+    """torch.cond and the like have tables of kernels of their own, and refuse a key that they do not know. The operators inside are what is recorded, but
+    where there is a kernel of ours (recording/dispatch.py)."""
+    from torch import _C, _ops
+
+    key = _C._dispatch_key_parse(RECORDER_KEY)
+    _ops._HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS.append(key)   # of those that are made later
+    for operator in _ops._higher_order_ops.values():
+        operator.fallthrough(key)

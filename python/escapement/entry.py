@@ -26,6 +26,8 @@ def compile(fn=None, *, dims=None, mode=None, fullgraph=False, **options):
     """
     if fn is None:
         return functools.partial(compile, dims=dims, mode=mode, fullgraph=fullgraph, **options)
+    if not callable(fn):
+        raise TypeError(f"escapement.compile takes a function or module, not {type(fn).__name__}")
     from .backend import escapement
 
     values = resolve(mode, options)   # a mistake is reported here, not at the first call; no mode changes anything

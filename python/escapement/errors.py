@@ -10,7 +10,7 @@ class OptionError(EscapementError, ValueError):
 
 
 class CompileError(EscapementError):
-    """Something of ours failed while compiling, and `strict` is on."""
+    """A call is not compiled, or something of ours failed while compiling, and `strict` is on. (What the core itself finds out is a plain RuntimeError.)"""
 
 
 class DimError(EscapementError, ValueError):

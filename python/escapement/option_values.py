@@ -1,4 +1,5 @@
-"""Options: names, types and defaults come from the core's one table; this file only checks values against it.
+"""Options: names, types and defaults come from the core's one table; this file only checks values against it. What is wrong is an OptionError
+that names the option, what it takes, and the variable of the environment if the value came from one.
 
 Precedence: `torch.compile(options=...)`, then `mode=`, then ESCAPEMENT_OPTIONS, then ESCAPEMENT_<NAME>, then the default.
 """
@@ -14,6 +15,7 @@ from .errors import OptionError
 # best kernels we have are what every call gets.
 MODES = {"default": {}, "reduce-overhead": {}, "max-autotune": {}}
 TYPES = {"bool": bool, "int": int, "float": float, "str": str}
+LARGEST = 2**31 - 1   # of an integer: the core reads no larger ones, and none below 0
 WORDS = {"1": True, "true": True, "on": True, "yes": True, "0": False, "false": False, "off": False, "no": False}
 
 
@@ -51,26 +53,26 @@ def resolve(mode=None, given=None):
 def from_mode(mode):
     if mode is None:
         return {}
-    if mode not in MODES:
-        raise OptionError(f"mode={mode!r} is not known to escapement{near(str(mode), MODES)}; it takes {', '.join(MODES)}")
+    if mode not in tuple(MODES):   # which may not be hashable
+        raise OptionError(f"mode={mode!r} is not known to escapement{near(str(mode), MODES)} (it takes {', '.join(MODES)})")
     return MODES[mode]
 
 
 def from_environment(rows):
     """ESCAPEMENT_STRICT=1 for one option, ESCAPEMENT_OPTIONS="strict,threads=4" for several; a bare name means true."""
     text = os.environ.get("ESCAPEMENT_OPTIONS", "")
-    values = {name: parsed(row, os.environ[variable]) for name, row in rows.items()
+    values = {name: parsed(row, os.environ[variable], variable) for name, row in rows.items()
               if (variable := f"ESCAPEMENT_{name.upper()}") in os.environ}
     for item in filter(None, (part.strip() for part in text.split(","))):
         name, given, value = (part.strip() for part in item.partition("="))
         row = find(rows, name, "option in ESCAPEMENT_OPTIONS")
-        values[name] = checked(row, parsed(row, value if given else "1"))
+        values[name] = parsed(row, value if given else "1", "ESCAPEMENT_OPTIONS")
     return values
 
 
 def disabled():
-    """ESCAPEMENT_DISABLE=1: every graph runs as eager would run it."""
-    return WORDS.get(os.environ.get("ESCAPEMENT_DISABLE", "0").strip().lower(), True)
+    """ESCAPEMENT_DISABLE=1: every graph runs as eager would run it. Asked without the core."""
+    return truth("disable", os.environ.get("ESCAPEMENT_DISABLE", "0"), "ESCAPEMENT_DISABLE")
 
 
 def find(rows, name, what):
@@ -84,38 +86,47 @@ def near(name, known):
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def parsed(row, text):
-    """A string from the environment as the type of the row."""
-    if row.type == "str":
-        return text
+def parsed(row, text, variable):
+    """A string from the environment as the type of the row, checked."""
     if row.type == "bool":
-        value = WORDS.get(text.lower())
-        if value is None:
-            raise OptionError(f"option {row.name!r} is a bool; {text!r} is none of {', '.join(WORDS)}")
-        return value
+        return truth(row.name, text, variable)
     try:
-        return TYPES[row.type](text)
+        value = TYPES[row.type](text)
     except ValueError:
-        raise OptionError(f"option {row.name!r} is of type {row.type}; {text!r} is not") from None
+        raise OptionError(f"option {row.name!r} is of type {row.type}; {text!r} is not{origin(variable)}") from None
+    return checked(row, value, variable)
 
 
-def checked(row, value):
+def truth(name, text, variable):
+    value = WORDS.get(text.strip().lower())
+    if value is None:
+        raise OptionError(f"option {name!r} is a bool; {text!r} is none of {', '.join(WORDS)}{near(text.lower(), WORDS)}{origin(variable)}")
+    return value
+
+
+def origin(variable):
+    return f" (from the environment: {variable})" if variable else ""
+
+
+def checked(row, value, variable=None):
     """The value, if its type is the row's. An int may stand for a float; a bool never stands for an int."""
     if row.type == "float" and type(value) is int:
         value = float(value)
     if type(value) is not TYPES[row.type]:
-        raise OptionError(f"option {row.name!r} is of type {row.type}; got {value!r} ({type(value).__name__})")
+        raise OptionError(f"option {row.name!r} is of type {row.type}; got {value!r} ({type(value).__name__}){origin(variable)}")
+    if row.type == "int" and not 0 <= value <= LARGEST:
+        raise OptionError(f"option {row.name!r} is an integer from 0 to {LARGEST}; got {value}{origin(variable)}")
     if row.choices and value not in row.choices:
         choices = ", ".join(map(str, row.choices))
-        raise OptionError(f"option {row.name!r} takes one of {choices}; got {value!r}{near(str(value), map(str, row.choices))}")
+        raise OptionError(f"option {row.name!r} takes one of {choices}; got {value!r}{near(str(value), map(str, row.choices))}{origin(variable)}")
     if row.type == "str":
-        check_names(row, value)
+        check_names(row, value, variable)
     return value
 
 
-def check_names(row, value):
+def check_names(row, value, variable):
     """Texts that name something are looked up by the core, which has the tables."""
     try:
         getattr(core(), "check_option", lambda *_: None)(row.name, value)
     except RuntimeError as error:
-        raise OptionError(str(error)) from None
+        raise OptionError(f"{error}{origin(variable)}") from None

@@ -49,9 +49,15 @@ class StreamReport:
 
     __repr__ = __str__
 
+    def timings(self):
+        return "no timings\n"   # a segment's steps are not timed
+
 
 def explain(fn, **compile_options):
     """A callable that runs `fn` (compiled here unless it is already) and returns the Report; the result is `report.result`."""
+    if not callable(fn):
+        raise TypeError(f"escapement.explain takes a function or module, compiled or not, not {type(fn).__name__}")
+
     @functools.wraps(fn, updated=())
     def run(*args, **kwargs):
         from .backend import escapement

@@ -72,9 +72,15 @@ def region_lines(info):
     for i, version in enumerate(versions(info)):
         yield from indent(version_lines(i, version, info.get("inputs", ())))
     for miss in info.get("misses", ()):
-        yield f"  miss: {with_names(miss, info.get('inputs', ()))}"
+        yield f"  miss: {miss_text(with_names(miss, info.get('inputs', ())))}"
     for reason, times in sorted(info.get("fallbacks", {}).items()):
         yield f"  fallback: {reason} ({times} times)"
+
+
+def miss_text(miss):
+    """A check inside of the code has no words of its own: what was expected is that it holds."""
+    what, expected, rest = miss.partition(": expected ")
+    return miss if rest.strip() or not expected else f"{what}: not what was seen when it was recorded"
 
 
 def version_lines(i, version, inputs):

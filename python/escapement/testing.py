@@ -39,9 +39,11 @@ def compile_method(method, way, options):
 
 
 def compiled(test_class, way="compile", repeats=None, **options):
-    """A subclass whose tests run on compiled code, under the class's own name."""
+    """A subclass whose tests run on compiled code, under the class's own name. `repeats`: 1 or more; by default 3 in replay mode."""
     if way not in WAYS:
         raise ValueError(f"way={way!r} is not known; compiled takes {' and '.join(map(repr, WAYS))}")
+    if repeats is not None and (type(repeats) is not int or repeats < 1):
+        raise ValueError(f"repeats={repeats!r}: how often each test runs is an integer, 1 or more")
     count = repeats or (3 if way == "replay" else 1)
     members = {"escapement_way": way, "escapement_options": options, "repeats": count, "__module__": test_class.__module__}
     return type(test_class.__name__, (Compiled, test_class), members)

@@ -11,7 +11,7 @@ def learned_dims(compiled):
     dims, Dim.AUTO for what is dynamic without a name, Dim.STATIC for what the program pins."""
     contract = getattr(compiled, "escapement_contract", None)
     if contract is None:
-        raise DimError("learned_dims takes what escapement.compile returned")
+        raise DimError("learned_dims takes what escapement.compile returned, or escapement.jit with dims=")
     if not contract.learned:
         raise DimError("nothing is learned yet: call the compiled function first")
     facts = meet([most_general(facts) for facts in by_code(contract.learned).values()])

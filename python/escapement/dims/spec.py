@@ -124,6 +124,8 @@ def interval(what, low, high):
     for end in (low, high):
         if type(end) is not int or end < 0:
             raise DimError(f"{what}: an end of a range is an integer that is not negative; got {end!r}")
+        if end > LARGEST:
+            raise DimError(f"{what}: a size is an integer from 0 to 2**63 - 1; got {end}. Without an end the range is open")
     if low > high:
         raise DimError(f"{what}: the range [{low}, {high}] is empty")
     return low, high

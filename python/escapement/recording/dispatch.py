@@ -11,11 +11,10 @@ import operator
 import torch
 import torch._ops
 
-from ..core import core
+from ..core import RECORDER_KEY, core
 from .bodies import BODIES, Body, flow_bodies, graphs, is_pure
 
 # The key the core records at. cond's own kernel rejects symbolic operands; to the recorder a branch is just a guarded read.
-RECORDER_KEY = "DeferredInit"
 FUNCTIONS = ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh")
 # Run as Python in training these forget to restore the random state: gradients would be silently wrong.
 CHECKPOINTS = ("tag_activation_checkpoint", "wrap_activation_checkpoint")
@@ -44,6 +43,26 @@ def wants_no_gradient(gm):
         elif enabled and node.op.startswith("call") and not isinstance(node.meta.get("example_value"), NUMBERS):
             return False
     return switched and enabled and not any(enables_grad(body) for body in graphs(gm) if body is not gm)
+
+
+def hands_out_no_gradient(gm):
+    """Whether a graph that runs without gradients, and switches them on for a part, leaves nothing that requires them: the cached logits of a distribution
+    that is sampled. What they would be needed for is not in the graph."""
+    if any(enables_grad(body) for body in graphs(gm) if body is not gm) or any(node.target is torch.autograd.grad for node in gm.graph.nodes):
+        return False
+    made = {node for node in gm.graph.nodes if node.op.startswith("call") and wants_gradient(node)}
+    return not any(map(writes, made)) and made.isdisjoint(gm.graph.output_node().all_input_nodes)
+
+
+def wants_gradient(node):
+    values = torch.utils._pytree.tree_leaves(node.meta.get("example_value"))
+    return any(isinstance(value, torch.Tensor) and value.requires_grad for value in values)
+
+
+def writes(node):
+    """What it writes would require them from then on."""
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    return name.endswith("_") and not name.endswith("__") or name in ("setitem", "__setitem__") or "out" in node.kwargs
 
 
 NUMBERS = (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -91,6 +110,7 @@ def make_recordable(operator):
     if kernel is None:
         return False
     operator.py_kernels[key] = kernel
+    operator.non_fallthrough_keys = operator.non_fallthrough_keys.add(key)
     operator._dispatch_cache.clear()
     return True
 

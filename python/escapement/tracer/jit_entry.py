@@ -37,13 +37,17 @@ os.register_at_fork(after_in_child=lambda: RECORDING.intersection_update({thread
 class Bypass(EscapementError):
     """The function has run, but its result cannot pass through a region."""
 
+    SAID = "an object in the result is not supported"
+
     def __init__(self, result):
-        super().__init__("an object in the result is not supported")
+        super().__init__(self.SAID)
         self.result = result
 
 
 class Marked(Bypass):
     """Somebody put Python attributes on the tensors of a recording, which would go with them."""
+
+    SAID = "a tensor has an attribute of Python's when the recording ends"
 
 
 class NeedsTape(EscapementError):
@@ -111,7 +115,8 @@ class Entry:
         for generator in self._generators:
             self.region.know_generator(generator)
         self.region.host_may_ask()
-        self.region.replay_after_budget()   # sound, since the function itself then runs at every call
+        if not options["strict"]:   # which wants to hear of calls that leave call mode
+            self.region.replay_after_budget()   # sound, since the function itself then runs at every call
         self._locator = FrameLocator(Entry._run.__code__, catching(self))
         self.region.set_locator(self._locator)
 
@@ -142,11 +147,11 @@ class Entry:
             self.take_ended()
             return outputs
         thread, watch = threading.get_ident(), self.table.watch
-        attempt, before = Attempt(caller_tensors(sys._getframe(2), watch), self._generators), (watch.state(), watch.plain.key(), host_state(watch.randoms))
+        attempt, before = Attempt(caller_tensors(sys._getframe(2), watch), self._generators), (watch.state(), watch.plain_key(), host_state(watch.randoms))
         try:
             RECORDING.add(thread)
             self._locator.saw_gradients = False
-            with json_reads_them(), numbers_select(), callees_run_their_own_code(), calls_watched():
+            with json_reads_them(), numbers_select(), callees_run_their_own_code(), calls_watched(), watch.metadata.asking() as asked:
                 outputs = self._run(leaves)
             self._refuse_tape(attempt)
         except Exception:
@@ -156,7 +161,10 @@ class Entry:
         finally:
             RECORDING.discard(thread)
         self.take_ended()
-        self._judge(same_state(before[0], watch.state()) and before[1:] == (watch.plain.key(), host_state(watch.randoms)))
+        steady = same_state(before[0], watch.state()) and before[1:] == (watch.plain_key(), host_state(watch.randoms)) and watch.metadata.is_steady(asked)
+        self._judge(steady)
+        if steady and watch.metadata.learn(asked):
+            renew(self.table)
         return outputs
 
     def _refuse_tape(self, attempt):
@@ -231,6 +239,12 @@ class Entry:
 
     def take_ended(self):
         return self._ended.pop(threading.get_ident(), None)
+
+
+def renew(table):
+    """Its recordings depend on more than was known: what the core compares, too."""
+    table.follow(table.watch)
+    table._changed(table)
 
 
 def call_names(structure, parameters):

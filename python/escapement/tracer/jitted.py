@@ -17,6 +17,7 @@ import types
 import weakref
 
 import torch
+from torch.autograd import forward_ad
 
 from ..core import CoreMissing, core
 from ..errors import CompileError, DimError, OptionError
@@ -41,7 +42,7 @@ REASONS = {
     "argument_elsewhere": "a container or object among the arguments is one that the function also finds in a global, attribute or closure",
     "unsupported_result": "a result is no tensor, number, constant or known container, or one that is held elsewhere, too",
     "tensor_attributes": "the function puts Python attributes on tensors, which a recording does not keep",
-    "torch_mode": "a torch function mode, dispatch mode, functorch transform or torch.jit.trace is active",
+    "torch_mode": "a torch function mode, dispatch mode, functorch transform, torch.jit.trace or level of forward-mode derivatives is active",
     "too_many_values": "more values of numbers than there are versions for programs that must know them",
     "too_many_values_elsewhere": "attributes, globals or closure variables that the function reads take more values than there are versions for",
     "too_many_keys": "more kinds of calls (structures, strings, flags, torch's modes) than there are versions for",
@@ -236,7 +237,7 @@ class Jitted:
             RECORDING.discard(threading.get_ident())   # an interrupt came before the end of a recording was noted
         if self._dims is not None:
             self._dims.check(args, kwargs)
-        if function_modes() or dispatch_modes() or transforms() is not None or tracing() is not None:
+        if function_modes() or dispatch_modes() or transforms() is not None or tracing() is not None or forward_ad._current_level >= 0:
             return self._eager("torch_mode", args, kwargs)
         if self._options["disable"] or disabled():
             return self._eager("disabled", args, kwargs)
@@ -260,6 +261,7 @@ class Jitted:
 
     def _compiled(self, table, args, kwargs):
         if table.settled and not core().has_begun_a_call():
+            self._refuse_if_strict(table.settled)
             self._count(table.settled, None)
             return self._replay(args, kwargs)
         if table.rests_for and not self._options["strict"] and self._dims is None and table.rests():
@@ -328,12 +330,15 @@ class Jitted:
         failure, ended = entry.take_failure(), entry.take_ended()
         reason = "unsupported_result" if failure is None else FAILURES.get(type(error), "recording_raised")
         again = failure is not None and failure.repeatable()
+        if again and self._options["strict"] and self._needs_constants(entry, reason):
+            return self._once_more(failure, entry, args, kwargs)
         result = self._again(failure, args, kwargs) if again else ended and ended.hand_over(originals, leaves, getattr(error, "result", None))
         if not again and not isinstance(error, Bypass):
             raise error if failure is None else cannot_record(error)
         if failure is not None:
             with self._lock:
                 self._forget(entry, reason)
+        self._refuse_if_strict(reason, error)   # an error of the program's own has been raised above: it is eager's, too
         self._count(reason, error)
         return result
 
@@ -341,10 +346,20 @@ class Jitted:
         failure.restore()
         return self._fn(*args, **kwargs)   # raises what eager raises
 
+    def _needs_constants(self, entry, reason):
+        return reason == "recording_raised" and not entry.family.exact and entry.has_integers
+
+    def _once_more(self, failure, entry, args, kwargs):
+        """Where nothing may run eagerly, the call itself is recorded with the numbers as constants, not only the next one."""
+        failure.restore()
+        with self._lock:
+            self._forget(entry, "recording_raised")
+        return self(*args, **kwargs)
+
     def _forget(self, entry, reason):
         """After a failure: once more with the numbers as constants, else eagerly from now on."""
         family = entry.family
-        if reason == "recording_raised" and not family.exact and entry.has_integers:
+        if self._needs_constants(entry, reason):
             family.exact = True
             family.entries.clear()
         else:
@@ -352,14 +367,17 @@ class Jitted:
         entry.table.withdraw(entry)
 
     def _eager(self, reason, args, kwargs, detail=None, table=None):
-        if self._options["strict"] and reason != "disabled":
-            raise CompileError(f"{reason}: {REASONS.get(reason, reason)}{f' ({detail})' if detail else ''}") from detail
+        self._refuse_if_strict(reason, detail)
         self._count(reason, detail)
         if reason not in REPLAYED:
             return self._fn(*args, **kwargs)
         if table is not None and self._dims is None:
             table.note(False, reason)
         return self._replay(args, kwargs)
+
+    def _refuse_if_strict(self, reason, detail=None):
+        if self._options["strict"] and reason != "disabled":
+            raise CompileError(f"{reason}: {REASONS.get(reason, reason)}{f' ({detail})' if str(detail or '') else ''}") from detail
 
     def _replay(self, args, kwargs):
         if self._replayed is None:

@@ -4,9 +4,16 @@ import dis
 import functools
 import importlib.util
 import itertools
+import re
 import types
 
 GLOBALS = frozenset(("LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME", "STORE_NAME"))   # instructions
+
+
+READ_ALL = frozenset(("vars", "__dict__", "getmembers"))   # who says so may read all attributes together
+NAMESPACES = frozenset(("globals", "eval", "exec"))        # or globals by names that stand in texts
+JOINING = frozenset(("FORMAT_VALUE", "FORMAT_SIMPLE", "BUILD_STRING"))   # instructions that make a name
+WORD = re.compile(r"[^\W\d]\w*")
 
 
 def inner_code(code):
@@ -24,6 +31,36 @@ def names_in(code):
     """The same, and names of attributes, also in texts (`getattr(settings, "scale")`)."""
     texts = [item for item in code.co_consts if isinstance(item, str) and item.isidentifier()]
     return dict.fromkeys(itertools.chain(code.co_names, texts, *map(names_in, inner_code(code))))
+
+
+def reads_all(names):
+    return not READ_ALL.isdisjoint(names)
+
+
+@functools.lru_cache(maxsize=4096)
+def globals_computed(code):
+    """Names of globals that stand in texts (`globals()["K"]`, `eval("K + 1")`), or None: any."""
+    if not any(map(reads_globals, with_inner(code))):
+        return ()
+    words = [word for each in with_inner(code) for text in texts_in(each.co_consts) for word in WORD.findall(text)]
+    joined = any(step.opname in JOINING for each in with_inner(code) for step in dis.get_instructions(each))
+    return None if joined or not words else tuple(dict.fromkeys(words))
+
+
+def reads_globals(code):
+    return "__globals__" in code.co_names or not NAMESPACES.isdisjoint(globals_in(code))
+
+
+def with_inner(code):
+    return [code, *itertools.chain.from_iterable(map(with_inner, inner_code(code)))]
+
+
+def texts_in(constants):
+    for item in constants:
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, (tuple, frozenset)):
+            yield from texts_in(item)
 
 
 def imports_in(code, space):

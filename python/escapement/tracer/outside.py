@@ -7,6 +7,7 @@ import datetime
 import functools
 import os
 import random
+import select
 import sys
 import threading
 import time
@@ -31,8 +32,9 @@ EVENTS = frozenset("""
 LISTED = "os.listdir", "os.scandir"
 CLOCKS = """time time_ns monotonic monotonic_ns perf_counter perf_counter_ns process_time process_time_ns thread_time thread_time_ns clock_gettime
             clock_gettime_ns localtime gmtime ctime strftime""".split()
-SYSTEMS = "urandom getrandom stat lstat access times getloadavg getcwd getcwdb".split()   # functions of `os`
-PROCESS = (sys, "getrecursionlimit getswitchinterval"), (threading, "get_ident get_native_id"), (_signal, "getsignal")
+SYSTEMS = """urandom getrandom stat lstat fstat access times getloadavg getcwd getcwdb read pread readv preadv getpid getppid wait waitpid wait3 wait4 waitid
+             isatty get_terminal_size cpu_count sched_getaffinity getpriority umask""".split()   # functions of `os`
+PROCESS = (sys, "getrecursionlimit getswitchinterval"), (threading, "get_ident get_native_id"), (_signal, "getsignal"), (select, "select")
 UUIDS = "generate_time_safe", "UuidCreate"
 CODE = (".py", ".pyc", ".pyi", ".so")   # that Python reads for itself, as it imports or shows a line
 SYSTEM = ("/proc/", "/sys/")            # what the system says of itself
@@ -41,6 +43,7 @@ HOME = os.path.dirname(os.__file__) + os.sep   # of the standard library, where 
 QUIET = (*(place for place in FRAMEWORK if place != "<frozen"), "<frozen importlib", "<frozen zipimport", *(HOME + name for name in NOTES))
 PASSED_ON = ("<frozen genericpath", "<frozen posixpath", "<frozen os", *(HOME + name for name in ("genericpath.py", "posixpath.py", "os.py", "pathlib.py", "signal.py")),
              torch.random.__file__)
+COMPILER = tuple(os.path.join(os.path.dirname(torch.__file__), part) for part in ("_inductor", "_dynamo"))   # which torch.cond asks, and makes folders for itself
 CURRENT_THREAD = threading.current_thread.__code__
 PROGRESS = ("tqdm.", "rich.")   # what they show is printed, which happens while recording only
 
@@ -53,7 +56,8 @@ def note(event, arguments):
     name = arguments[0] if event == "open" and arguments else None
     if isinstance(name, str) and (name.endswith(CODE) or name.startswith(SYSTEM)):
         return
-    if event in LISTED and is_quiet(sys._getframe(1)):
+    asked_by = caller_of_libraries(sys._getframe(1))
+    if event in LISTED and is_quiet(asked_by) or asked_by.f_code.co_filename.startswith(COMPILER):
         return
     count()
 
@@ -68,9 +72,10 @@ def read_anew():
     rows = (time, CLOCKS), (os, SYSTEMS), (_uuid, UUIDS), *((module, names.split()) for module, names in PROCESS)
     found = [getattr(module, name, None) for module, names in rows for name in names]
     days = datetime.datetime.now, datetime.datetime.utcnow, datetime.datetime.today, datetime.date.today
-    return [*filter(None, found), *days, torch.default_generator.initial_seed, torch.get_num_threads, SEED]
+    return [*filter(None, found), *days, torch.default_generator.initial_seed, torch.get_num_threads, SEED, DRAWN]
 
 
+DRAWN = super(random.Random, random.Random(0)).getstate   # how far a generator has come
 SEED = super(random.Random, random.Random(0)).seed   # from the system, where no seed is given
 
 
@@ -82,16 +87,23 @@ def tell_of_calls():
 def called(function, frame):
     if function.__name__ == SEED.__name__ and frame.f_locals.get("a") is not None:
         return
+    if function.__name__ == DRAWN.__name__ and frame.f_back:
+        frame = frame.f_back   # this package asks that, too (watch.py)
     if not is_quiet(frame):
         count()
+
+
+def caller_of_libraries(frame):
+    while frame.f_back and frame.f_code.co_filename.startswith(PASSED_ON):
+        frame = frame.f_back
+    return frame
 
 
 def is_quiet(frame):
     """A library asks for itself."""
     if frame.f_back and frame.f_code is CURRENT_THREAD:
         frame = frame.f_back
-    while frame.f_back and frame.f_code.co_filename.startswith(PASSED_ON):
-        frame = frame.f_back
+    frame = caller_of_libraries(frame)
     return frame.f_code.co_filename.startswith(QUIET) or frame.f_globals.get("__name__", "").startswith(PROGRESS)
 
 

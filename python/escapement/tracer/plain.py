@@ -19,22 +19,24 @@ import types
 import torch
 
 from ..limits import ARRAY_BYTES, ITEMS, OBJECT_DEPTH, PLACES
+from .library_objects import UNKNOWN, Looked, of_decimal, reading
+from .names import JOINING, globals_computed, globals_in, reads_all
 from .search import OWN, cell_content, installed, is_own, is_own_method, item_of, slot_value, space_of
 
 COMPARED = (int, float, complex, str, bytes, bool, type(None))   # by value; anything else by identity
 HELD = (torch.Tensor, torch.nn.Module, torch.Generator)          # watched otherwise
 LISTS = (list, dict)
 SETS = (set, frozenset)
+OF_OBJECTS = (types.BuiltinMethodType, types.MethodWrapperType)   # `iterator.__next__`, `q.qsize`
 QUEUES = (collections.deque, *SETS)   # walked from one end to the other; sets of plain values in any order
 NO_NAMES = ("builtins", "torch.nn.modules.module", "torch._tensor")
-JOINING = ("FORMAT_VALUE", "FORMAT_SIMPLE", "BUILD_STRING")   # instructions
 GRADIENTS = frozenset("""grad zero_grad clip_grad_norm_ clip_grad_norm clip_grad_value_ clip_grads_with_norm_ get_total_norm""".split())   # who says so may read them
-NOT_CALLED = frozenset(("__init__", "__new__", "__repr__", "__setstate__", "__getstate__", "reset_parameters", "extra_repr"))
+NOT_CALLED = frozenset(("__init__", "__repr__", "__setstate__", "__getstate__", "reset_parameters", "extra_repr"))
 
 
 class Plain:
     """The places that hold plain values: (dict or list, key), (cell, None), (function, None) for its code and defaults, (list or dict, None) for its contents,
-    (object, name) for a slot, (thread local, name), (context variable, None)."""
+    (object, name) for a slot, (thread local, name), (context variable, None), (Looked, "now") for what only the object itself tells."""
 
     def __init__(self, search):
         self.places, self._seen, self._kept = [], set(), []
@@ -43,6 +45,7 @@ class Plain:
         self._names |= search.named
         self.reads_gradients = search.optimizers or not GRADIENTS.isdisjoint(self._names)
         asked = self._names
+        self._own_names, self._unknown = names_of_own((*search.functions, *methods)), search.unknown
         if any(computes_names(function.__code__) for function in (*search.functions, *methods) if not installed(function.__code__.co_filename)):
             self._names = All()
             self._add_orders(search.objects)
@@ -64,6 +67,8 @@ class Plain:
         self._add_of_thread(search)
         self._add_loggers(search.loggers)
         self._add_environment(asked)
+        if (read := of_decimal(self._own_names)) is not None:
+            self.places.append((Looked(read), "now"))
 
     # --- places
 
@@ -76,10 +81,28 @@ class Plain:
         if len(self.places) < PLACES and (id(container), name) not in self._seen:
             self._seen.add((id(container), name))
             self.places.append((container, name))
+            for found in held_in(value):
+                self._look_at(found)
         if depth and not isinstance(value, (*COMPARED, type, types.FunctionType, types.BuiltinFunctionType, tuple)):
             space = space_of(value)
             if type(space) is dict and id(space) not in self._seen and "__wrapped__" not in space:   # a decorated function is one
                 self._add_space(space, None, depth - 1)
+
+    def _look_at(self, value):
+        """Where its state is in no place that the core compares."""
+        if isinstance(value, OF_OBJECTS) and value.__self__ is not None:
+            return self._look_at(value.__self__)
+        if type(value) in COMPARED or isinstance(value, (types.FunctionType, types.ModuleType, type)) or (id(value), "now") in self._seen:
+            return
+        self._seen.add((id(value), "now"))
+        self._kept.append(value)
+        if isinstance(value, tuple) and type(value) is not tuple:   # whose items are its own; what is in them is not
+            self.places.append(([*tuple.__iter__(value)], None))
+        read = reading(value, self._own_names, is_own)
+        if read is UNKNOWN:
+            self._unknown = True
+        elif read is not None:
+            self.places.append((Looked(read), "now"))
 
     def _add_orders(self, objects):
         """Attributes that are read all together are read in an order."""
@@ -133,6 +156,8 @@ class Plain:
         """What it runs, and what it takes where nothing is given."""
         self.places.append((function, None))
         self._kept.append(function)
+        for found in held_in(raw(function, None)):
+            self._look_at(found)
         self._add_space(vars(function), None, OBJECT_DEPTH)
 
     def _add_space(self, space, names, depth):
@@ -170,7 +195,8 @@ class Plain:
 
     def key(self):
         """Equal for equal values. What is compared by identity must be kept while the key is."""
-        return tuple((name, frozen(content_of(container, name))) for container, name in self.places)
+        unlike = (object(),) if self._unknown else ()   # two looks at what nobody can compare are never alike
+        return tuple((name, frozen(content_of(container, name))) for container, name in self.places) + unlike
 
 
 def content_of(container, name):
@@ -199,10 +225,19 @@ def inside(value, depth=OBJECT_DEPTH + 1):
             yield from inside(item, depth - 1)
 
 
+def held_in(value, depth=OBJECT_DEPTH + 1):
+    """The same, also of queues and sets, and of containers of the program's own classes."""
+    yield value
+    if depth and isinstance(value, (*LISTS, tuple, *QUEUES)) and len(value) <= ITEMS:
+        for item in items_of(value) if isinstance(value, (*LISTS, tuple)) else [*value]:
+            if type(item) not in COMPARED:
+                yield from held_in(item, depth - 1)
+
+
 def copied(value, depth=OBJECT_DEPTH):
     """Containers as they are now: they are compared by what they hold. An array is the same object with the same bytes."""
     if is_memory(value):
-        return value, value.tobytes() if hasattr(value, "tobytes") else bytes(value)
+        return value, bytes_of(value)
     if is_array_of_objects(value):
         return value, [copied(item, depth - 1) for item in value.flat] if depth else value
     if is_plain_set(value):
@@ -223,15 +258,28 @@ def is_plain_set(value):
     return type(value) in SETS and len(value) <= ITEMS and all(type(item) in COMPARED for item in value)
 
 
+def bytes_of(value):
+    return sys.modules["numpy"].ndarray.tobytes(value) if is_array(value) else bytes(memoryview(value))
+
+
 def is_memory(value):
-    if type(value) in (bytearray, array.array) or is_of_c(value):
-        return memoryview(value).nbytes <= ARRAY_BYTES
+    if type(value) in (bytearray, array.array, memoryview) or is_of_c(value) or is_mapped(value):
+        try:
+            view = memoryview(value)
+        except ValueError:   # released
+            return False
+        return view.c_contiguous and view.nbytes <= ARRAY_BYTES
     return is_array(value) and value.nbytes <= ARRAY_BYTES and value.flags.c_contiguous and not value.dtype.hasobject
 
 
 def is_array(value):
     numpy = sys.modules.get("numpy")
-    return numpy is not None and type(value) is numpy.ndarray
+    return numpy is not None and isinstance(value, numpy.ndarray)
+
+
+def is_mapped(value):
+    mmap = sys.modules.get("mmap")
+    return mmap is not None and isinstance(value, mmap.mmap)
 
 
 def is_array_of_objects(value):
@@ -245,7 +293,7 @@ def is_of_c(value):
 
 
 def objects_in(value, depth=OBJECT_DEPTH + 1):
-    if depth and type(value) in (*LISTS, tuple):
+    if depth and type(value) in (*LISTS, tuple) and len(value) <= ITEMS:
         return [found for item in items_of(value) for found in objects_in(item, depth - 1)]
     return [] if isinstance(value, COMPARED) or is_plain_set(value) else [value]
 
@@ -315,9 +363,14 @@ def beside(function, names):
 
 def methods_of(kind):
     for name, value in list(vars(kind).items()):
-        function = getattr(value, "__func__", getattr(value, "fget", value))
+        function = getattr(value, "__func__", None) or getattr(value, "fget", None) or getattr(value, "func", value)   # the last of functools.partialmethod and the like
         if isinstance(function, types.FunctionType):
             yield name, function
+
+
+def names_of_own(functions):
+    """In the program's own code."""
+    return frozenset().union(*(names_of(function.__code__) for function in functions if not installed(function.__code__.co_filename)))
 
 
 class All:
@@ -331,13 +384,13 @@ class All:
 def computes_names(code):
     """Attributes are read all together, or by names that are put together."""
     names, inner = frozenset(code.co_names), [item for item in code.co_consts if isinstance(item, types.CodeType)]
-    joined = "getattr" in names and any(step.opname in JOINING for step in dis.get_instructions(code))
-    return bool(names & {"vars", "__dict__", "asdict"}) or joined or any(map(computes_names, inner))
+    joined = not names.isdisjoint(("getattr", "globals", "eval", "exec")) and any(step.opname in JOINING for step in dis.get_instructions(code))
+    return reads_all(names) or "asdict" in names or "dir" in globals_in(code) or globals_computed(code) is None or joined or any(map(computes_names, inner))
 
 
 def names_of(code):
-    """Globals, attributes, and what stands in texts (`getattr(self, "scale")`)."""
-    found = set(code.co_names)
+    """Globals, attributes, and what stands in texts (`getattr(self, "scale")`, `eval("scale + 1")`)."""
+    found = {*code.co_names, *(globals_computed(code) or ())}
     for item in code.co_consts:
         if isinstance(item, str) and item.isidentifier():
             found.add(item)

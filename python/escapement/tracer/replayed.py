@@ -12,6 +12,7 @@ import torch
 
 from ..core import CoreMissing, core
 from ..errors import OptionError
+from ..ledger import LEDGER
 from ..option_values import disabled, resolve
 from ..recording.locator import place_of
 
@@ -39,7 +40,10 @@ class Replayed:
 
     def __call__(self, *args, **kwargs):
         replay = self._replay
-        if replay is None or is_dynamo_compiling() or disabled():
+        if is_dynamo_compiling():   # what compiles the caller compiles this too
+            return self._fn(*args, **kwargs)
+        if replay is None or self._options["disable"] or disabled():
+            LEDGER.note_eager(self, "no_core" if replay is None else "disabled", "")
             return self._fn(*args, **kwargs)
         return replay(*args, **kwargs)
 
@@ -61,8 +65,9 @@ class Replayed:
         """What was recorded and compiled: segments with kernels, operators that ran at once, reasons for slower ways."""
         if self._replay is None:
             return {"name": repr(self._fn), "mode": "replay", "calls": 0, "recordings": 0, "segments": [], "at_once": {},
-                    "fallbacks": {}}
-        return self._replay.streams()
+                    "fallbacks": dict(LEDGER.function(self).eager)}
+        streams = self._replay.streams()
+        return {**streams, "fallbacks": {**streams["fallbacks"], **LEDGER.function(self).eager}}
 
     def text(self):
         """The tree of operator streams: where the host went different ways, what is launched where, and how often."""

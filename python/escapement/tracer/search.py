@@ -10,6 +10,7 @@ A variable counts if a tensor or module is found behind it: its replacement then
 
 import collections
 import contextvars
+import enum
 import functools
 import itertools
 import logging
@@ -23,14 +24,16 @@ import weakref
 
 import torch
 
-from ..limits import CALL_DEPTH, ITEMS
+from ..limits import CALL_DEPTH, ITEMS, PLACES
 from ..recording.locator import FRAMEWORK
-from .names import globals_in, imports_in, names_in
+from .library_objects import behind, is_holder
+from .names import globals_in, globals_computed, imports_in, names_in, reads_all
 from .tree import Unsupported
 
+CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque)
 FUNCTIONS = (types.FunctionType, types.MethodType)
+PLAIN = frozenset((str, bytes, int, float, complex, bool))
 NOT_SEARCHED = (str, bytes, int, float, complex, torch.dtype, torch.device)
-HOLDERS = ("argparse", "collections", "torch.distributions")   # modules whose objects hold what the program gave them
 OWN = frozenset(vars(torch.nn.Module()))             # attributes of every module
 WEAK = weakref.WeakKeyDictionary, weakref.WeakValueDictionary
 GETTERS = operator.attrgetter, operator.itemgetter, operator.methodcaller
@@ -50,12 +53,13 @@ class Search:
         self.contexts, self.locals, self.homes = [], [], []          # context variables; thread locals; Python modules of the program's own
         self.loggers, self.marked = [], []                           # marked: (tensor with attributes, depth)
         self.named, self.optimizers = set(), False                   # names that callables hold (operator.attrgetter)
+        self.unknown = False                                         # something that nobody can compare is read
         self._found = 0       # tensors and modules met so far
         self._seen = {}       # id -> (depth, whether anything was found, object): kept, so that no address is met twice
         self._parts, self._own_modules = set(), set()
 
     def add(self, value, depth):
-        if depth == 0 or value is None or isinstance(value, NOT_SEARCHED):
+        if depth == 0 or value is None or type(value) in PLAIN or isinstance(value, NOT_SEARCHED) and not has_own_attributes(value):
             return
         known, fruitful, _ = self._seen.get(id(value), (0, False, None))
         if known >= depth:
@@ -71,6 +75,15 @@ class Search:
         return frozenset(key for key, (*_, value) in self._seen.items() if not isinstance(value, (tuple, torch.Tensor, torch.nn.Module, *FUNCTIONS)))
 
     def _visit(self, value, depth):
+        stands_for = behind(value)
+        if stands_for is not None:
+            self.containers.extend([stands_for] if isinstance(stands_for, dict) else ())
+            return self.add(stands_for, depth)
+        self._by_kind(value, depth)
+        if isinstance(value, (*CONTAINERS, functools.partial)) and has_own_attributes(value):
+            self._object(value, depth)
+
+    def _by_kind(self, value, depth):
         if "__wrapped__" in getattr(value, "__dict__", ()):   # decorated, by whatever library: jitted functions are such
             self.add(vars(value)["__wrapped__"], depth)
         if isinstance(value, torch.Tensor):
@@ -102,6 +115,9 @@ class Search:
         elif isinstance(value, functools.partial):
             self.containers.extend((value.keywords, list(value.args)))
             self._all((value.func, *value.args, *value.keywords.values()), depth)
+        elif isinstance(value, types.CellType):
+            self.cells.append(value)
+            self._variable(functools.partial(cell_content, value), cell_content(value), depth)
         elif isinstance(value, (list, tuple, collections.deque)):
             self._container(value, list(enumerate(itertools.islice(value, ITEMS))), depth)
         elif isinstance(value, dict):
@@ -184,7 +200,7 @@ class Search:
     def _object(self, value, depth):
         kind, space = type(value), space_of(value)
         self._descriptors(kind, depth)
-        if not (is_own(kind) or isinstance(value, types.SimpleNamespace) or kind.__module__.startswith(HOLDERS)):
+        if not (is_own(kind) or is_holder(kind)):
             return
         slots = slots_of(kind)
         if type(space) is dict or slots:
@@ -221,7 +237,7 @@ class Search:
         self._own_modules.add((id(module), *names))
         self.homes.append(module)
         space = vars(module)
-        named = [name for name in names if name in space]
+        named = [name for name in self._all_of(space) if not name.startswith("__")] if reads_all(names) else [name for name in names if name in space]
         self.spaces.append((space, named))
         for name in named:
             self._read(functools.partial(space.get, name), space.get(name), names, depth)
@@ -244,6 +260,8 @@ class Search:
             return self._implementations(value, depth)
         self.functions.append(value)
         names, used = [*names_in(value.__code__)], [*globals_in(value.__code__)]
+        computed = globals_computed(value.__code__)
+        used += [name for name in (self._all_of(value.__globals__) if computed is None else computed) if name not in used]
         self.cells.extend(value.__closure__ or ())
         for cell in value.__closure__ or ():
             self._read(functools.partial(cell_content, cell), cell_content(cell), names, depth)
@@ -254,6 +272,11 @@ class Search:
         self._all((*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()), depth)
         for name in imports_in(value.__code__, value.__globals__):
             self._imported(name, names, depth)
+
+    def _all_of(self, space):
+        """Whatever name may be asked for. Of a longer one the rest is not known."""
+        self.unknown |= len(space) > PLACES
+        return [*space][:PLACES]
 
     def _imported(self, name, names, depth):
         """By the function itself, when it runs."""
@@ -293,6 +316,11 @@ def is_own(kind):
     """A class of the program's."""
     home = sys.modules.get(kind.__module__)
     return kind.__module__ == "__main__" or kind.__module__ != "builtins" and not installed(getattr(home, "__file__", None))
+
+
+def has_own_attributes(value):
+    """A number, text or container of a class of the program's, which puts attributes on it; an enum's members are what they are."""
+    return type(space_of(value)) is dict and (is_own(type(value)) or isinstance(value, functools.partial)) and not isinstance(value, enum.Enum)
 
 
 def is_own_method(value):

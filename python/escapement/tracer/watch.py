@@ -4,7 +4,8 @@ A recording holds parameters and buffers by identity: values written in place ar
 memory anew at every call), a replaced object is not. So every call compares the identities of what the modules hold:
 parameters, buffers, submodules, hooks. That sees every way of replacing, also those that no registration hook of torch's
 reports (`_parameters[...] =`, ModuleList.insert, functional_call). swap_tensors, which keeps the Python object and changes
-what is behind it, is refused by torch itself while a recording holds the tensor.
+what is behind it, is refused by torch itself while a recording holds the tensor. What the program has asked a tensor about
+itself, which the recording need not hold, is compared too (metadata.py).
 """
 
 import collections
@@ -19,6 +20,7 @@ import torch
 from ..core import core
 from ..limits import CALL_DEPTH, ITEMS, OBJECT_DEPTH
 from ..recording.arithmetic import NUMBERS
+from .metadata import Metadata
 from .outside import events_seen
 from .plain import Plain, classes_of, methods_named, names_read, own_space
 from .search import Search, cell_content, identity, slot_value, space_of
@@ -59,6 +61,7 @@ class Watch:
         leaves = {id(tensor): tensor for tensor in self.tensors if tensor.is_leaf and self.plain.reads_gradients}
         self._gradients = [functools.partial(getattr, tensor, "grad") for tensor in leaves.values()]
         self.variables += [(read, read()) for read in self._gradients]
+        self.metadata = Metadata(fn, [*self.tensors, *(value for value in (read() for read in self._gradients) if value is not None)])
         self.elsewhere = found.reached() | self.plain.reached()
         self._objects = self.plain.objects()
         self._owners = [(owner, space) for owner, space in owners_of(found) if type(space) is dict]
@@ -72,7 +75,14 @@ class Watch:
     def key(self):
         """What is compared by identity must be kept while the key is."""
         kinds, held = (type(owner) for owner, _ in self._owners), (value for _, value in self.variables)
-        return self.flags(), self.plain.key(), (*map(id, kinds),), (*map(identity, held),)
+        return self.flags(), self.plain_key(), (*map(id, kinds),), (*map(identity, held),)
+
+    def plain_key(self):
+        """The same, of plain values and of what tensors say of themselves."""
+        return self.plain.key(), self.metadata.key()
+
+    def _values(self):
+        return self.plain.values() + self.metadata.values()
 
     def same(self):
         """Deleting a submodule changes the dict before torch makes a new one."""
@@ -83,10 +93,10 @@ class Watch:
         if self.variables or not all("training" in vars(module) for module in self.modules):
             return None
         flags = [(vars(module), "training", module.training) for module in self.modules]
-        return core().Contents(self._stored, flags + self.plain.values(), self._owners)
+        return core().Contents(self._stored, flags + self._values(), self._owners)
 
     def plain_contents(self):
-        return core().Contents([], self.plain.values(), self._owners)
+        return core().Contents([], self._values(), self._owners)
 
     def reaches_the_same(self):
         """Whether the plain values can be found where they were: no object among them came, went or was replaced, none has more or fewer attributes."""

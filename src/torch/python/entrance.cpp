@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "torch/python/contents.h"
+#include "torch/python/forward_level.h"
 #include "torch/python/region_type.h"
 #include "torch/python/structures.h"
 #include "torch/python/values.h"
@@ -66,7 +67,7 @@ bool is_ordinary_state() {
                               c10::DispatchKeySet(c10::DispatchKey::ADInplaceOrView)).empty();
   return no_autocast && nothing_added && at::impl::PythonTorchFunctionTLS::stack_len() == 0 &&
          !at::impl::torch_function_all_disabled() && c10::impl::TorchDispatchModeTLS::stack_len() == 0 &&
-         torch::jit::tracer::getTracingState() == nullptr && PySet_GET_SIZE(recording) == 0;
+         torch::jit::tracer::getTracingState() == nullptr && PySet_GET_SIZE(recording) == 0 && !forward_level_is_open();
 }
 
 bool same_names(PyObject* expected, PyObject* names) {

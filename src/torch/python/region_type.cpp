@@ -11,6 +11,7 @@
 
 #include <utility>
 
+#include "torch/python/forward_level.h"
 #include "torch/python/values.h"
 
 namespace escapement {
@@ -106,7 +107,8 @@ PyObject* call_region(PyObject* object, PyObject* const* args, size_t nargsf, Py
     Region::Values arguments, outputs;
     arguments.reserve(count);
     for (Py_ssize_t i = 0; i < count; ++i) arguments.push_back(any_value_from_python(args[i]));
-    self->region->call(arguments, outputs);
+    if (forward_level_is_open()) [[unlikely]] self->region->call_eagerly(arguments, outputs, Reason::gradient);
+    else self->region->call(arguments, outputs);
     result = to_tuple(outputs);
   } catch (...) {
     set_python_error_from_current_exception();

@@ -62,10 +62,17 @@ void hand_over_requests(Tape& tape, std::span<const c10::IValue> values) {
   }
 }
 
+bool meta_has_tangent(const c10::AutogradMetaInterface& meta) {
+  const auto& tangents = static_cast<const autograd::AutogradMeta&>(meta).fw_grad_;
+  return tangents && !tangents->empty();
+}
+
 bool requires_gradient(std::span<const c10::IValue> results) {
   bool found = false;
   for (const c10::IValue& result : results) {
-    each_tensor_of(result, [&](const at::Tensor& tensor) { found = found || (tensor.defined() && tensor.requires_grad()); });
+    each_tensor_of(result, [&](const at::Tensor& tensor) {
+      found = found || (tensor.defined() && ((at::GradMode::is_enabled() && tensor.requires_grad()) || has_tangent(tensor)));
+    });
   }
   return found;
 }

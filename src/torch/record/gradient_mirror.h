@@ -4,6 +4,7 @@
 // answered by the real tensor's own.
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 
 #include <span>
@@ -16,6 +17,12 @@ struct Tape;
 void mirror_gradients(Tape& tape, std::span<const c10::IValue> arguments);
 // At the end: what the program itself lets require gradients, among its results and arguments.
 void hand_over_requests(Tape& tape, std::span<const c10::IValue> values);
-bool requires_gradient(std::span<const c10::IValue> results);
+bool meta_has_tangent(const c10::AutogradMetaInterface& meta);
+// Whether derivatives are taken forward through it (torch.autograd.forward_ad).
+inline bool has_tangent(const at::Tensor& tensor) {
+  const c10::AutogradMetaInterface* const meta = tensor.unsafeGetTensorImpl()->autograd_meta();
+  return meta != nullptr && meta_has_tangent(*meta);
+}
+bool requires_gradient(std::span<const c10::IValue> results);   // a tape is kept, or derivatives are taken forward
 
 }  // namespace escapement

@@ -129,6 +129,12 @@ ValueId in_common(OpCall& call, const Operand& o, DType common, DType compute, b
   return fits ? o.value : call.build.cast(o.value, compute);
 }
 
+std::vector<Dim> broadcast_sizes(OpCall& call, const std::vector<ValueId>& values) {
+  std::vector<Dim> sizes;
+  for (const ValueId v : values) sizes = call.build.broadcast(sizes, call.type(v).sizes, call.plan.target.c_str());
+  return sizes;
+}
+
 // Numbers become 0-d constants of the dtype the op computes in; a tensor that would promote the computation beyond it is cast.
 std::vector<ValueId> in_common(OpCall& call, Op op, const std::vector<Operand>& operands, DType common) {
   DType compute = compute_type(common);
@@ -159,9 +165,7 @@ bool layout_is_open(OpCall& call, const std::vector<ValueId>& values) {
     return strides.size() > 1 && std::any_of(strides.begin(), strides.end(), is_born);
   };
   if (std::none_of(values.begin(), values.end(), open)) return false;
-  std::vector<Dim> sizes;
-  for (const ValueId v : values) sizes = call.build.broadcast(sizes, call.type(v).sizes, call.plan.target.c_str());
-  return call.build.result_strides(values, sizes).empty();
+  return call.build.result_strides(values, broadcast_sizes(call, values)).empty();
 }
 
 namespace {
@@ -175,14 +179,22 @@ bool converts_for_out(const OpCall& call, Op op, DType common) {
   return computed != call.result_type();
 }
 
-bool emit(OpCall& call, Op op, Operands& operands, Attrs attrs = {}) {
+// Which operand ATen asks first for the order of the result's axes.
+enum class LaidBy : uint8_t { first, last };
+
+bool emit(OpCall& call, Op op, Operands& operands, Attrs attrs = {}, LaidBy laid_by = LaidBy::first) {
   const DType common = operands.common(), result = call.result_type();
   if (!supported(op, common, result) || converts_for_out(call, op, common)) return call.decline(Reason::call_dtype);
   if (!operands.any_tensor()) return call.decline(Reason::call_attribute);
   const std::vector<ValueId> values = in_common(call, op, operands.list(), common);
-  if (layout_is_open(call, values)) return call.decline(Reason::call_layout);
+  std::vector<ValueId> in_turn = values;
+  if (laid_by == LaidBy::last) std::ranges::reverse(in_turn);
+  if (layout_is_open(call, in_turn)) return call.decline(Reason::call_layout);
+  const std::vector<Dim> sizes = broadcast_sizes(call, values);
+  std::vector<Dim> strides = call.build.result_strides(in_turn, sizes);
+  if (strides.empty() && laid_by == LaidBy::last && !call.build.result_strides(values, sizes).empty()) return call.decline(Reason::call_layout);
   if (rule_type(call, op, values) != result) attrs.dtype = result;
-  return call.done(call.build.pointwise(op, values, std::move(attrs)));
+  return call.done(call.build.pointwise(op, values, std::move(attrs), std::move(strides)));
 }
 
 // The alpha of add and sub as attrs.value2, which multiplies with one rounding, as ATen does. False if it is no plain number, or the
@@ -464,7 +476,7 @@ bool lower_threshold_backward(OpCall& call) {
   if (!operands.add("grad_output") || !operands.add("self")) return false;
   Attrs attrs;
   attrs.value = real_number(call.number("threshold"));
-  return emit(call, Op::threshold_backward, operands, std::move(attrs));
+  return emit(call, Op::threshold_backward, operands, std::move(attrs), LaidBy::last);
 }
 
 bool lower_elu(OpCall& call) {

@@ -292,7 +292,7 @@ class OneOp {
     note_world();
     call_.draws = compute();
     first_result_ = stack_.size() - plan_.schema->returns().size();
-    if (at::GradMode::is_enabled()) note_gradients();
+    note_gradients();
     if (!tape_.live()) return;
     unharmed(tape_, [&] { append(); });
     if (tape_.trace().instrs.size() > limits::instructions_of_a_recording) tape_.refuse(Reason::recorder_refused, "the program runs more operators than one recording holds; compile one step of its loop");

@@ -18,6 +18,7 @@ class SeenLayout {
  public:
   SeenLayout(OpCall& call, const TensorType& type) : call_(call), tape_(call.tape), type_(type) {
     std::copy_if(call.values.begin(), call.values.end(), std::back_inserter(operands_), [](ValueId v) { return static_cast<bool>(v); });
+    if (call.plan.base == "threshold_backward") std::ranges::reverse(operands_);   // it asks the forward's tensor first
   }
 
   // The axes of a pointwise result are in the order of its operands' strides. Where that order is not known for all sizes the result was taken

@@ -20,6 +20,7 @@ Sizes weight_norm(OpCall& call);                 // (v, g), or their gradients
 Sizes sampling_gradients(OpCall& call);          // of image and grid
 Sizes padded(OpCall& call);                      // padding or pad: pairs, the last axis first
 Sizes nll_loss(OpCall& call);                    // loss and total weight
+Sizes pair_loss(OpCall& call);                   // of an input and its target, element by element
 Sizes embedding_bags(OpCall& call);
 Sizes bag_gradients(OpCall& call);
 Sizes pixel_unshuffle(OpCall& call);

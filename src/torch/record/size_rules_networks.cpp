@@ -84,6 +84,12 @@ Sizes nll_loss(OpCall& call) {
   return {sizes_of(call, "target"), {}};
 }
 
+Sizes pair_loss(OpCall& call) {
+  constexpr int64_t kNone = 0;   // at::Reduction::None
+  if (call.integer("reduction", 1) != kNone) return {{}};
+  return {call.build.broadcast(sizes_of(call, "self"), sizes_of(call, "target"), call.plan.target.c_str())};
+}
+
 Sizes embedding_bags(OpCall& call) {
   const std::vector<Dim>&offsets = sizes_of(call, "offsets"), &weight = sizes_of(call, "weight");
   if (offsets.size() != 1 || weight.size() != 2) return {};

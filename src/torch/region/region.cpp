@@ -21,6 +21,11 @@
 namespace escapement {
 namespace {
 
+// Compiled code carries no derivatives forward either, whether gradients are on or not.
+bool any_has_tangent(std::span<const Argument> arguments) {
+  return std::any_of(arguments.begin(), arguments.end(), [](const Argument& one) { return one.tensor && one.tensor->defined() && has_tangent(*one.tensor); });
+}
+
 // Nobody notices whether a program asks for it.
 void note_inference(Recording& recording, const Region::Values& arguments) {
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -86,7 +91,7 @@ Region::Way Region::way_of(const Values& arguments, Values& outputs, std::span<c
   }
   if (options_.disable) return {To::eager, Reason::disabled};
   const ArgumentList list(arguments);
-  if (wants_tape(list.span())) return {To::eager, Reason::gradient};
+  if (wants_tape(list.span()) || any_has_tangent(list.span())) return {To::eager, Reason::gradient};
   const VersionList::List& tried = versions_.all();
   switch (run_version(list.span(), outputs, offers, way.departed)) {
     case Found::version: break;
@@ -180,7 +185,7 @@ bool Region::serve(const Values& arguments, Values& outputs) { return serve(Argu
 
 bool Region::serve(std::span<const Argument> arguments, Values& outputs) {
   const ListenerPause pause;
-  if (options_.disable || wants_tape(arguments)) return false;
+  if (options_.disable || wants_tape(arguments) || any_has_tangent(arguments)) return false;
   Departed departed;
   const Found found = run_version(arguments, outputs, {}, departed);
   if (found == Found::departed) leave(std::move(departed));
@@ -191,6 +196,12 @@ bool Region::serve(std::span<const Argument> arguments, Values& outputs) {
 }
 
 // --- the program itself
+
+void Region::call_eagerly(const Values& arguments, Values& outputs, Reason why) {
+  const ListenerPause pause;
+  count(Stat::calls);
+  run_eagerly(arguments, outputs, why);
+}
 
 Region::Answer Region::run_eagerly(const Values& arguments, Values& outputs, Reason why) {
   journal_.note_eager(why);

@@ -74,6 +74,7 @@ class ESCAPEMENT_API Region : public Body {
     Reason why = Reason::not_ready;            // eager only
   };
   Answer answer(const Values& arguments, Values& outputs, std::span<const at::Tensor> offers = {});
+  void call_eagerly(const Values& arguments, Values& outputs, Reason why);   // whatever versions there are
   // As `call`, if a version fits; else nothing happens, but that outputs may have grown, and the answer is no. It is also no where the call
   // has come to an exit behind which it cannot go on: then this thread's next `answer` of this region, which must be the same call, goes on
   // from there.

@@ -668,12 +668,12 @@ def test_what_comes_whole_where_nothing_is_recorded_any_more(way, at):
         assert escapement.stats().get("recorder_refused", 0) > before
 
 
-def test_a_program_that_does_something_else_says_so():
-    others = itertools.cycle(["one", "other"])
+def test_a_program_that_does_something_else_says_so(monkeypatch):
+    monkeypatch.setattr(itertools, "others", itertools.cycle(["one", "other"]), raising=False)   # an attribute of a library's module
 
     def program(x):
         x.mul_(2)
-        y = x.cos() if next(others) == "other" else x.sin()   # nobody notices that
+        y = x.cos() if next(itertools.others) == "other" else x.sin()   # nobody notices that
         return y if x.sum() > 0 else y + 1
 
     jitted = escapement.jit(program)

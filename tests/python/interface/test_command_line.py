@@ -36,6 +36,19 @@ def test_anything_else_shows_the_commands(arguments):
     assert status == 2 and "doctor | options | ops | config" in errors
 
 
+def test_an_unknown_command_is_named_and_help_is_no_error():
+    status, _, errors = run("docter")
+    assert status == 2 and "unknown command: 'docter'; did you mean 'doctor'?" in errors
+    status, output, errors = run("--help")
+    assert status == 0 and "doctor | options | ops | config" in output and not errors
+
+
+def test_doctor_says_that_everything_is_switched_off(monkeypatch):
+    monkeypatch.setenv("ESCAPEMENT_DISABLE", "1")
+    status, output, _ = run("doctor")
+    assert status == 1 and "ESCAPEMENT_DISABLE=1 is set" in output
+
+
 def test_an_unknown_flag_is_named():
     status, _, errors = run("config", "--clfags")
     assert status == 2 and "--clfags" in errors and "--cflags" in errors

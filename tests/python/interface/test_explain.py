@@ -140,6 +140,28 @@ def test_a_fallback_is_named():
     assert escapement.stats()["data_dependent_guard"] == 1
 
 
+def test_a_miss_by_a_value_says_so():
+    def printed(x, state):
+        state.add_(1)
+        f"{state.sum().item():.3f}"
+        return x * 2
+
+    jitted = escapement.jit(printed)
+    with torch.no_grad():
+        for n in range(4):
+            jitted(torch.ones(2), torch.full((1,), n / 3))
+        report = escapement.explain(jitted)(torch.ones(2), torch.ones(1))
+    missed = [line for line in str(report).splitlines() if "miss:" in line]
+    assert missed and all(line.endswith(": not what was seen when it was recorded") for line in missed), missed
+    assert torch.equal(report.result, torch.full((2,), 2.0)) and "recording" in report.timings()
+
+
+def test_a_replayed_function_has_no_times():
+    report = escapement.explain(escapement.jit(lambda x: x * 2, mode="replay"))(torch.ones(2))
+    assert report.timings() == "no timings\n" and torch.equal(report.result, torch.full((2,), 2.0))
+    assert json.loads(report.to_json())["functions"][0]["mode"] == "replay"
+
+
 def test_another_layout_is_another_key():
     def body(x):
         return x * 2

@@ -1,5 +1,6 @@
 """Options: names, types, near matches, precedence, and what a user sees when one is wrong."""
 
+import functools
 import subprocess
 import sys
 
@@ -9,6 +10,9 @@ import torch
 import escapement
 from escapement import option_values
 from escapement.errors import OptionError
+
+
+NO_CORE = pytest.mark.skipif(not hasattr(escapement.core.core(), "Entrance"), reason="needs the compiled core")
 
 
 def double(x):
@@ -89,6 +93,61 @@ def test_environment_errors(monkeypatch, text, message):
         option_values.resolve()
 
 
+@NO_CORE
+@pytest.mark.parametrize("value", [-1, 2**31, 2**63, 2**70])
+def test_an_integer_out_of_range_is_refused_when_the_function_is_made(value):
+    for make in (escapement.jit, functools.partial(escapement.jit, mode="replay"), escapement.compile):
+        with pytest.raises(OptionError, match=f"'threads' is an integer from 0 to 2147483647; got {value}"):
+            make(double, threads=value)
+
+
+@NO_CORE
+def test_the_largest_integer_is_the_cores_too():
+    assert torch.equal(escapement.jit(double, hot_launches=option_values.LARGEST)(torch.ones(3)), torch.full((3,), 2.0))
+    with pytest.raises(RuntimeError, match="wants int"):
+        escapement.core.core().Region(double, [("tensor", [])], {"hot_launches": option_values.LARGEST + 1}, "double", False)
+
+
+@NO_CORE
+@pytest.mark.parametrize("variable, text, message", [
+    ("ESCAPEMENT_THREADS", "-1", "integer from 0 to"), ("ESCAPEMENT_THREADS", "four", "of type int; 'four' is not"),
+    ("ESCAPEMENT_DISABLE", "maybe", "is a bool"), ("ESCAPEMENT_STRICT", "tru", "is none of 1, true,.*did you mean 'true'"),
+    ("ESCAPEMENT_OPTIONS", "threads=-3", "integer from 0 to"),
+    ("ESCAPEMENT_COMPILE", "blok", "did you mean 'block'"), ("ESCAPEMENT_DUMP", "recrod", "did you mean 'record'")])
+def test_a_mistake_in_the_environment_names_the_variable(variable, text, message, monkeypatch, fresh):
+    compiled = torch.compile(double, backend="escapement")
+    monkeypatch.setenv(variable, text)
+    for make in (escapement.jit, functools.partial(escapement.jit, mode="replay"), escapement.compile):
+        with pytest.raises(OptionError, match=f"{message}.*from the environment: {variable}"):
+            make(double)
+    with pytest.raises(Exception, match=f"OptionError.*{message}.*from the environment: {variable}"):
+        compiled(torch.ones(3))
+
+
+@NO_CORE
+def test_disable_is_understood_at_each_call(monkeypatch):
+    jitted = escapement.jit(double)
+    monkeypatch.setenv("ESCAPEMENT_DISABLE", "maybe")
+    with pytest.raises(OptionError, match="ESCAPEMENT_DISABLE"):
+        jitted(torch.ones(3))
+
+
+@NO_CORE
+@pytest.mark.parametrize("make", [escapement.compile, escapement.explain, escapement.jit])
+def test_what_is_no_function_is_refused(make):
+    with pytest.raises(TypeError, match="takes a function or module.*not int"):
+        make(3)
+
+
+def test_a_mode_that_is_no_text():
+    with pytest.raises(OptionError, match=r"mode=\[\] is not known"):
+        escapement.compile(double, mode=[])
+
+
+def test_errors_are_exported():
+    assert {name for name in vars(escapement.errors) if name.endswith("Error")} <= set(escapement.__all__)
+
+
 def test_the_user_sees_the_near_match_through_torch_compile(fresh):
     compiled = torch.compile(double, backend="escapement", options={"stict": True})
     with pytest.raises(Exception, match="did you mean 'strict'"):
@@ -129,9 +188,6 @@ def test_options_command(capsys):
 
 
 # --- dump
-
-NO_CORE = pytest.mark.skipif(not hasattr(escapement.core.core(), "Region"), reason="needs the compiled core")
-
 
 @NO_CORE
 def test_an_unknown_stage_is_refused_with_a_near_match():

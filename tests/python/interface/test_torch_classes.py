@@ -113,6 +113,12 @@ def test_an_unknown_way_is_named():
         compiled(Theirs, "call")
 
 
+@pytest.mark.parametrize("repeats", [-1, 0, 1.5, True])
+def test_a_number_of_runs_that_is_none_is_refused(repeats):
+    with pytest.raises(ValueError, match="repeats="):
+        compiled(Theirs, "compile", repeats)
+
+
 class Modules(NNTestCase):
     """torch's own tests of modules, which come with torch as data: forward, gradients, copies, pickles."""
 

@@ -347,6 +347,7 @@ def test_mistakes_in_a_spec_are_found_at_once(dims, message):
 
 
 @pytest.mark.parametrize("make, message", [
+    (lambda: Dim("n", 1, 2**63), r"from 0 to 2\*\*63 - 1; got 9223372036854775808"),
     (lambda: Dim("n", 5, 4), r"the range \[5, 4\] is empty"), (lambda: Dim("n", -1), "not negative"),
     (lambda: Dim("n", 1.5), "integer"),
     (lambda: Dim("2n"), "named like a variable"), (lambda: Dim("n") * 1.5, "integer coefficients"),

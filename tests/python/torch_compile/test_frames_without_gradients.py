@@ -183,3 +183,54 @@ def test_copies_share_nothing():
 
     torch.compile(blend, backend="escapement")(network, other)
     assert all(torch.equal(x, y) and x.requires_grad for x, y in zip(network.parameters(), other.parameters()))
+
+
+# --- frames that run without gradients, and switch them on for a part: `lazy_property` of distributions does
+
+class Policy(torch.nn.Module):
+    def __init__(self, head):
+        super().__init__()
+        self.layer, self.head = torch.nn.Linear(3, 4), head
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, x):
+        return self.head(self.layer(x), self)
+
+
+def enabled(body):
+    def head(y, module):
+        with torch.enable_grad():
+            return body(y, module)
+    return head
+
+
+QUIET = {
+    "categorical": lambda y, _: torch.distributions.Categorical(logits=y).sample(), "bernoulli": lambda y, _: torch.distributions.Bernoulli(logits=y).sample(),
+    "log_prob": lambda y, _: torch.distributions.Categorical(logits=y).log_prob(torch.zeros(y.shape[:-1])), "normal": lambda y, _: torch.distributions.Normal(y, 1.0).rsample(),
+    "used outside": lambda y, module: enabled(lambda y, _: y.softmax(-1))(y, module) * 2, "weights used outside": lambda y, module: enabled(lambda y, m: m.layer.weight.sum())(y, module) * y,
+    "detached": enabled(lambda y, module: (y * module.layer.weight.sum()).detach()),
+}
+KEPT = {
+    "handed out": enabled(lambda y, module: y * module.layer.weight.sum()), "written": enabled(lambda y, module: module.seen.add_(module.layer.weight.sum()) + y),
+    "view handed out": enabled(lambda y, module: module.layer.weight.view(-1)), "asked to": enabled(lambda y, module: y.requires_grad_() * 2),
+}
+
+
+@pytest.mark.parametrize("name", [*QUIET, *KEPT])
+def test_gradients_switched_on_for_a_part(name):
+    torch.compiler.reset()
+    escapement.reset()
+    module = Policy({**QUIET, **KEPT}[name])
+    eager = copy.deepcopy(module)
+    compiled = torch.compile(module, backend="escapement")
+    with torch.no_grad():
+        for rows in (4, 1, 7):
+            x = torch.randn(rows, 3)
+            torch.manual_seed(rows)
+            expected = eager(x)
+            torch.manual_seed(rows)
+            result = compiled(x)
+            torch.testing.assert_close(result, expected)
+            assert result.requires_grad == expected.requires_grad and module.seen.requires_grad == eager.seen.requires_grad
+    if name in QUIET:
+        assert escapement.stats()["dynamo"]["fallbacks"] == {} and escapement.stats()["recordings"] > 0

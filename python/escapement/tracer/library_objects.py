@@ -1,0 +1,176 @@
+"""Objects of Python's own library whose state stands in no dict: an OrderedDict's order, what a StringIO holds, whether a lock is held, the context of decimal,
+the shape of an array. What can be asked without changing it is read at every call and compared like a plain value (plain.py).
+
+Of the rest nobody knows what they say next: iterators and generators, files, sockets, databases. A function that names one is not recorded for long:
+two looks at it are never alike (UNKNOWN), as if it changed its own state, so it goes on in replay mode.
+"""
+
+import collections
+import functools
+import gc
+import io
+import operator
+import sys
+import types
+import weakref
+
+import torch
+
+from ..limits import ARRAY_BYTES, ITEMS
+
+UNKNOWN = object()
+SUSPENDED = """_socket.socket socket.socket ssl.SSLSocket select.epoll select.poll sqlite3.Connection sqlite3.Cursor zlib.Compress zlib.Decompress _bz2.BZ2Compressor
+               _bz2.BZ2Decompressor _lzma.LZMACompressor _lzma.LZMADecompressor xml.etree.ElementTree.Element torch.storage.UntypedStorage torch.storage.TypedStorage
+               _contextvars.Context""".split()   # by name: few programs load them
+LOCKS = frozenset(("locked", "acquire", "_is_owned"))   # who says so asks a lock
+COUNTS = frozenset(("is_set", "get_value", "locked"))   # or one of several processes'
+CONTEXTS = frozenset(("getcontext", "localcontext", "Decimal"))   # who says so computes in decimal's context
+# Their objects hold what the program gave them. Of others in the standard library, too, but of these too much hangs on them.
+HOLDERS = ("numpy.ma", "torch.distributions", "torch.optim", "torch.amp", "torch.utils.data")
+NO_HOLDERS = ("builtins", "ctypes", "importlib", "logging", "types", "typing", "unittest", "sys", "_io")
+
+
+SIZED = list, dict, set, collections.deque, bytearray
+WALKED = collections.deque, set, frozenset   # which the core walks itself, but not what is derived from them
+
+
+class Looked:
+    """`now` is what is compared: texts, numbers, and tuples of such."""
+
+    __slots__ = ("_read",)
+
+    def __init__(self, read):
+        self._read = read
+
+    @property
+    def now(self):
+        try:
+            return self._read()
+        except Exception as error:   # closed, released
+            return type(error)
+
+
+def is_holder(kind):
+    home = kind.__module__.partition(".")[0]
+    return home in sys.stdlib_module_names and home not in NO_HOLDERS or kind.__module__.startswith(HOLDERS) or issubclass(kind, types.SimpleNamespace)
+
+
+def behind(value):
+    """What a view of a dict, or a weak proxy, stands for; None of anything else."""
+    if type(value) is types.MappingProxyType:
+        return next((found for found in gc.get_referents(value) if isinstance(found, dict)), None)
+    if type(value) in weakref.ProxyTypes:
+        try:
+            return getattr(value.__init__, "__self__", None)
+        except ReferenceError:
+            return None
+    return None
+
+
+def reading(value, names, is_own):
+    """How the state of an object is read; None where it has none beyond what is compared anyway; UNKNOWN. `names`: those in the program's own code."""
+    kind = type(value)
+    known = READINGS.get(f"{kind.__module__}.{kind.__qualname__}")
+    if known is not None:
+        return known(value, names)
+    if isinstance(value, collections.OrderedDict):
+        return functools.partial(keys_of, value)
+    if is_array(value):
+        return functools.partial(form_of, value)
+    if isinstance(value, SIZED) and len(value) > (ARRAY_BYTES if kind is bytearray else ITEMS):
+        return functools.partial(len, value)   # and nothing of what it holds
+    if isinstance(value, WALKED) and kind not in WALKED:
+        return functools.partial(tuple, value)
+    if is_own(kind) or kind in weakref.ProxyTypes:
+        return None
+    if f"{kind.__module__}.{kind.__qualname__}" in SUSPENDED or isinstance(value, torch.UntypedStorage):
+        return UNKNOWN
+    if hasattr(kind, "__next__"):
+        return UNKNOWN if not isinstance(value, io.IOBase) or is_readable(value) else None   # to write is to print
+    return functools.partial(digest_of, value) if hasattr(kind, "hexdigest") and hasattr(kind, "copy") else None
+
+
+def of_decimal(names):
+    """The context in which this thread computes."""
+    decimal = sys.modules.get("decimal")
+    return None if decimal is None or CONTEXTS.isdisjoint(names) else lambda: form_of_context(decimal.getcontext(), names)
+
+
+def keys_of(ordered):
+    return tuple(collections.OrderedDict.__iter__(ordered)) if len(ordered) <= ITEMS else None
+
+
+def form_of(array):
+    return array.shape, array.strides, array.dtype.str
+
+
+def digest_of(value):
+    return value.copy().hexdigest()
+
+
+def is_array(value):
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray)
+
+
+def is_readable(file):
+    try:
+        return file not in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__) and file.readable()
+    except ValueError:   # closed
+        return False
+
+
+def of_memory_file(file, names):
+    return functools.partial(held_by, file)
+
+
+def held_by(file):
+    """What is longer is something else each time."""
+    place = file.tell()
+    size = file.seek(0, io.SEEK_END)
+    file.seek(place)
+    return (place, file.getvalue()) if size <= ARRAY_BYTES else (place, size, object())
+
+
+def of_lock(lock, names):
+    return None if LOCKS.isdisjoint(names) else lock.locked
+
+
+def of_recursive_lock(lock, names):
+    return None if LOCKS.isdisjoint(names) else lambda: repr(lock)
+
+
+def of_process_lock(lock, names):
+    return None if COUNTS.isdisjoint(names) else lock._get_value
+
+
+def of_numpy_generator(generator, names):
+    """Draws are noticed anyway (watch.py)."""
+    return (lambda: repr(generator.bit_generator.state)) if "bit_generator" in names else None
+
+
+def of_finalizer(finalizer, names):
+    return lambda: finalizer.alive
+
+
+def of_queue(queue, names):
+    return queue.qsize
+
+
+def of_future(future, names):
+    return functools.partial(operator.attrgetter("_state", "_result", "_exception"), future)
+
+
+def of_context(context, names):
+    return functools.partial(form_of_context, context, names)
+
+
+def form_of_context(context, names):
+    """Computing sets flags."""
+    flags = (*context.flags.values(),) if "flags" in names else ()
+    return context.prec, context.rounding, context.Emin, context.Emax, context.capitals, context.clamp, (*context.traps.values(),), flags
+
+
+READINGS = {"_io.StringIO": of_memory_file, "_io.BytesIO": of_memory_file, "_queue.SimpleQueue": of_queue, "_thread.lock": of_lock, "_thread.RLock": of_recursive_lock,
+            "_asyncio.Future": of_future, "_asyncio.Task": of_future, "decimal.Context": of_context, "_multiprocessing.SemLock": of_process_lock, "weakref.finalize": of_finalizer,
+            "numpy.random._generator.Generator": of_numpy_generator}
