@@ -115,8 +115,7 @@ class Entry:
         for generator in self._generators:
             self.region.know_generator(generator)
         self.region.host_may_ask()
-        if not options["strict"]:   # which wants to hear of calls that leave call mode
-            self.region.replay_after_budget()   # sound, since the function itself then runs at every call
+        self.region.replay_after_budget()   # sound, since the function itself then runs at every call
         self._locator = FrameLocator(Entry._run.__code__, catching(self))
         self.region.set_locator(self._locator)
 

@@ -261,7 +261,6 @@ class Jitted:
 
     def _compiled(self, table, args, kwargs):
         if table.settled and not core().has_begun_a_call():
-            self._refuse_if_strict(table.settled)
             self._count(table.settled, None)
             return self._replay(args, kwargs)
         if table.rests_for and not self._options["strict"] and self._dims is None and table.rests():
