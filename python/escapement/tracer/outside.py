@@ -111,11 +111,11 @@ def is_quiet(frame):
 def calls_watched():
     """In this thread."""
     tell_of_calls()
+    watch = core().watch_calls()   # it ends with the object, wherever an interrupt comes
     try:
-        core().watch_calls(True)   # an interrupt may come before the next line
         yield
     finally:
-        core().watch_calls(False)
+        del watch
 
 
 def events_seen():

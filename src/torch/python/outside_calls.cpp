@@ -39,11 +39,12 @@ void set_profile(Py_tracefunc function, PyObject* object) {
   }
 }
 
-// What an earlier recording could not take back is no profiler to go on to: it would be this one.
+// What an earlier recording could not take back is no profiler to go on to: it would be this one. And one that somebody has put since is gone on to.
 void begin() {
-  if (watching.depth++ != 0) return;
   const PyThreadState* const thread = PyThreadState_Get();
   const bool left_over = thread->c_profilefunc == note;
+  if (watching.depth++ != 0 && left_over) return;
+  Py_CLEAR(watching.before_object);
   watching.before = left_over ? nullptr : thread->c_profilefunc;
   watching.before_object = left_over ? nullptr : Py_XNewRef(thread->c_profileobj);
   set_profile(note, nullptr);
@@ -57,12 +58,24 @@ void end() {
   Py_CLEAR(watching.before_object);
 }
 
-PyObject* watch_calls(PyObject*, PyObject* on) {
-  const int truth = PyObject_IsTrue(on);
-  if (truth < 0) return nullptr;
-  truth != 0 ? begin() : end();
-  Py_RETURN_NONE;
+constexpr const char* kWatch = "escapement.watch";
+
+// Also while an exception goes by; in another thread, where a traceback has carried it, there is nothing to end.
+void end_of(PyObject* watch) {
+  if (PyCapsule_GetPointer(watch, kWatch) != &watching) return PyErr_Clear();
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  end();
+  PyErr_Restore(type, value, trace);
 }
+
+PyObject* watch_calls(PyObject*, PyObject*) {
+  PyObject* const watch = PyCapsule_New(&watching, kWatch, end_of);
+  if (watch) begin();
+  return watch;
+}
+
+PyObject* watches_calls(PyObject*, PyObject*) { return PyBool_FromLong(watching.depth != 0); }
 
 PyObject* outside_calls(PyObject*, PyObject* args) {
   PyObject *functions, *callback;
@@ -78,7 +91,8 @@ PyObject* outside_calls(PyObject*, PyObject* args) {
 
 PyMethodDef kFunctions[] = {
     {"outside_calls", outside_calls, METH_VARARGS, "outside_calls(functions, told): told(function, frame) is called for calls of these C functions that watch_calls sees."},
-    {"watch_calls", watch_calls, METH_O, "watch_calls(on): looks at the C functions that this thread calls, until watch_calls(False)."},
+    {"watch_calls", watch_calls, METH_NOARGS, "An object: as long as it lives, the C functions are looked at that this thread calls."},
+    {"watches_calls", watches_calls, METH_NOARGS, "Whether this thread's are."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

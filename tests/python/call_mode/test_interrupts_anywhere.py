@@ -100,7 +100,7 @@ def of_the_process():
     frames = sys.modules["torch._dynamo.eval_frame"]
     return {"json": json.JSONEncoder.default.__module__, "brackets": {"__getitem__", "__setitem__"} & torch.Tensor.__dict__.keys(),
             "stance": frames._callback_from_stance.__module__, "profiler": sys.getprofile(), "recording": (core().recording(), set(jit_entry.RECORDING)),
-            "begun": core().has_begun_a_call(), "gradients": (torch.is_grad_enabled(), torch.is_inference_mode_enabled()),
+            "begun": core().has_begun_a_call(), "watched": core().watches_calls(), "gradients": (torch.is_grad_enabled(), torch.is_inference_mode_enabled()),
             "modes": (torch._C._len_torch_function_stack(), torch._C._len_torch_dispatch_stack()), "warnings": [*warnings.filters]}
 
 
