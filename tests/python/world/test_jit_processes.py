@@ -68,12 +68,13 @@ def test_versions_made_before_a_fork_serve_in_the_child_and_new_ones_are_made_th
 def test_a_fork_while_another_thread_records(tmp_path):
     run(tmp_path, """
     inside, go_on = threading.Event(), threading.Event()
+    threading.inside, threading.go_on = inside, go_on   # attributes of a library's module: the state of an event that the function names is watched
     plain = lambda x: torch.relu(x * 2) + 1
 
     def slow(x):
         y = x * 2
-        inside.set()
-        go_on.wait()
+        threading.inside.set()
+        threading.go_on.wait()
         return torch.relu(y) + 1
 
     jitted = escapement.jit(slow)
