@@ -190,9 +190,12 @@ bool emit(OpCall& call, Op op, Operands& operands, Attrs attrs = {}, LaidBy laid
   std::vector<ValueId> in_turn = values;
   if (laid_by == LaidBy::last) std::ranges::reverse(in_turn);
   if (layout_is_open(call, in_turn)) return call.decline(Reason::call_layout);
-  const std::vector<Dim> sizes = broadcast_sizes(call, values);
-  std::vector<Dim> strides = call.build.result_strides(in_turn, sizes);
-  if (strides.empty() && laid_by == LaidBy::last && !call.build.result_strides(values, sizes).empty()) return call.decline(Reason::call_layout);
+  std::vector<Dim> strides;   // none: by the rule of the operator, which asks the first
+  if (laid_by == LaidBy::last) {
+    const std::vector<Dim> sizes = broadcast_sizes(call, values);
+    strides = call.build.result_strides(in_turn, sizes);
+    if (strides.empty() && !call.build.result_strides(values, sizes).empty()) return call.decline(Reason::call_layout);
+  }
   if (rule_type(call, op, values) != result) attrs.dtype = result;
   return call.done(call.build.pointwise(op, values, std::move(attrs), std::move(strides)));
 }
