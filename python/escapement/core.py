@@ -35,7 +35,9 @@ def pass_higher_order_operators():
     where there is a kernel of ours (recording/dispatch.py)."""
     from torch import _C, _ops
 
-    key = _C._dispatch_key_parse(RECORDER_KEY)
-    _ops._HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS.append(key)   # of those that are made later
+    key, later = _C._dispatch_key_parse(RECORDER_KEY), _ops._HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS   # of those that are made later
+    if key in later:
+        return   # a process can load the core twice, and those that have a kernel of ours by then must keep it
+    later.append(key)
     for operator in _ops._higher_order_ops.values():
         operator.fallthrough(key)

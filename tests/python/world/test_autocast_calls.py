@@ -43,10 +43,11 @@ def near(ours, eager):
 
 
 def skip_what_the_processor_lacks(function, dtype):
-    """oneDNN has LSTM in float16 for some processors only, and raises on the others."""
+    """oneDNN has LSTM and products in float16 for some processors and sizes only, and raises for the others."""
     try:
         with torch.autocast("cpu", dtype):
-            function(rows(3))
+            for n in SIZES:
+                function(rows(n))
     except RuntimeError as error:
         if "primitive descriptor" in str(error):
             pytest.skip(str(error).partition(".")[0])
