@@ -169,6 +169,9 @@ class ESCAPEMENT_API Results {
   Results(const Results&) = delete;
   Results& operator=(const Results&) = delete;
   Values values;
+
+ private:
+  Values& store_;
 };
 
 // What is compared before each call with what it was when the function was recorded: the objects of a module, or null, and the bytes of

@@ -76,7 +76,7 @@ struct Lease {
 };
 
 // Before a thread's first count, and after its last destructor; also where there is no memory for a tally.
-void count_slowly(size_t index, int64_t by) noexcept {
+[[gnu::noinline, gnu::cold]] void count_slowly(size_t index, int64_t by) noexcept {
   static thread_local constinit bool leased = false;
   if (!leased) try {
       leased = true;

@@ -48,8 +48,9 @@ class ContextPool {
 
  private:
   static size_t home() {
-    static std::atomic<size_t> next{0};
-    thread_local const size_t mine = next.fetch_add(1, std::memory_order_relaxed);
+    static std::atomic<size_t> last{0};
+    static thread_local constinit size_t mine = 0;   // not yet numbered; a number that C++ had to compute would be asked for twice at each call
+    if (mine == 0) mine = last.fetch_add(1, std::memory_order_relaxed) + 1;
     return mine % kKept;
   }
 

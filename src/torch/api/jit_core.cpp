@@ -142,10 +142,10 @@ bool bound_anew(const Values& before, std::span<const c10::IValue> after) {
   return !std::equal(before.begin(), before.end(), after.begin(), after.end(), [](const c10::IValue& a, const c10::IValue& b) { return a.is(b); });
 }
 
-Results::Results() { values.swap(t_results); }
+Results::Results() : store_(t_results) { values.swap(store_); }
 Results::~Results() {
   values.clear();
-  values.swap(t_results);
+  values.swap(store_);
 }
 
 void watch_module(const std::type_info& type, size_t size) { declare_module_size(type, size); }

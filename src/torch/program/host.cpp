@@ -25,6 +25,8 @@ void not_ours(void*) {}
 
 c10::DataPtr borrowed(void* address) { return {address, address, &not_ours, c10::Device(c10::DeviceType::CPU)}; }
 
+constexpr const char* kTooLarge = "a tensor of this call would not fit 64-bit addresses";
+
 // Elements from the first to one past the last that sizes and strides reach.
 int64_t reach(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
   int64_t last = 1;
@@ -32,7 +34,7 @@ int64_t reach(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
     if (sizes[d] == 0) return 0;
     int64_t step = 0;
     if (__builtin_mul_overflow(sizes[d] - 1, strides[d], &step) || __builtin_add_overflow(last, step, &last)) {
-      throw UserError("a tensor of this call would not fit 64-bit addresses");
+      throw UserError(kTooLarge);
     }
   }
   return last;
@@ -42,17 +44,32 @@ int64_t reach(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
   return at::empty_strided(sizes, strides, at::TensorOptions(device).dtype(dtype));
 }
 
+// Of one axis without elements, until it is told otherwise.
+at::TensorBase on_new_memory(int64_t elements, caffe2::TypeMeta dtype) {
+  const size_t bytes = static_cast<size_t>(elements) * dtype.itemsize();
+  c10::Allocator* allocator = output_allocator(bytes);
+  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, allocator->allocate(bytes),
+                                                       allocator, /*resizable=*/true);
+  return at::detail::make_tensor_base<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), dtype);
+}
+
+// Contiguous, on the CPU: no strides to compute and to compare.
+at::Tensor new_plain_tensor(c10::IntArrayRef sizes, caffe2::TypeMeta dtype) {
+  int64_t elements = 1;
+  for (const int64_t size : sizes) {
+    if (__builtin_mul_overflow(elements, size, &elements)) throw UserError(kTooLarge);
+  }
+  at::TensorBase tensor = on_new_memory(elements, dtype);
+  tensor.unsafeGetTensorImpl()->set_sizes_contiguous(sizes);
+  return at::Tensor(std::move(tensor));
+}
+
 }  // namespace
 
 at::Tensor new_tensor(c10::IntArrayRef sizes, c10::IntArrayRef strides, caffe2::TypeMeta dtype, c10::Device device) {
   if (!device.is_cpu()) [[unlikely]] return new_tensor_there(sizes, strides, dtype, device);
-  const size_t bytes = static_cast<size_t>(reach(sizes, strides)) * dtype.itemsize();
-  c10::Allocator* allocator = output_allocator(bytes);
-  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, allocator->allocate(bytes),
-                                                       allocator, /*resizable=*/true);
-  auto tensor = at::detail::make_tensor_base<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), dtype);
-  c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
-  if (sizes.size() != 1 || sizes[0] != 0) impl->set_sizes_and_strides(sizes, strides);
+  at::TensorBase tensor = on_new_memory(reach(sizes, strides), dtype);
+  if (sizes.size() != 1 || sizes[0] != 0) tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
   return at::Tensor(std::move(tensor));
 }
 
@@ -187,6 +204,7 @@ uint32_t TensorRecipes::add(ValueId value) {
   const bool is_new = recipe.whole && recipe.kind != Buffer::Kind::input;
   if (is_new ? type.rank() > 1 : !recipe.whole) recipe.of_nothing = of_nothing(value);
   if (is_new) note_rule(recipe, value);
+  recipe.plain = is_new && recipe.dense.size() == type.sizes.size() && std::ranges::is_sorted(recipe.dense, std::greater());
   if (type.dtype != DType::other) recipe.dtype = c10::scalarTypeToTypeMeta(scalar_type_of(type.dtype));
   else ESCAPEMENT_CHECK(root.dtype == DType::other, "a view of another dtype than its root's is a call's result");
   for (const Dim size : type.sizes) recipe.sizes.push_back(executable_.slot(size));
@@ -338,7 +356,8 @@ void* TensorTable::allocate(uint32_t index) {
     if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
     return tensor.mutable_data_ptr();
   }
-  tensor = new_tensor(sizes(recipe), strides(recipe), recipe.dtype, entry_.device());
+  const bool plain = recipe.plain && entry_.device().is_cpu() && !(recipe.of_nothing && is_empty(recipe));
+  tensor = plain ? new_plain_tensor(sizes(recipe), recipe.dtype) : new_tensor(sizes(recipe), strides(recipe), recipe.dtype, entry_.device());
   return tensor.unsafeGetTensorImpl()->unsafe_storage().mutable_data();
 }
 

@@ -36,6 +36,7 @@ struct TensorRecipe {
   caffe2::TypeMeta dtype;            // none for a dtype that has no name of ours: it is the root's
   std::vector<Slot> sizes, strides;
   uint64_t expanded = 0;             // axes whose stride is 0 for all sizes
+  bool plain = false;                // new memory, laid out as a new tensor for all sizes; without elements only where of_nothing says no other
   bool natural = false;              // new memory, by the rule of TensorIterator: what is contiguous at a call's sizes has the strides of a new tensor;
   bool natural_of_nothing = false;   // also where it has no elements: not if an operand was broadcast to channels last
   bool natural_image = false;        // and what is an image with channels last that no operand was broadcast for has those of a new one

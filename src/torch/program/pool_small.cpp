@@ -26,30 +26,42 @@ struct List {
   uint32_t count = 0;
 };
 
-thread_local bool ended = false;    // tensors may be freed while a thread's own objects go away
-
+// One thread's lists. Without a destructor, and in one place: what has one, or lies in several, is looked up several times at each call.
 struct Lists {
+  enum class State : uint8_t { unused, kept, ended };   // ended: tensors may be freed while a thread's own objects go away
   std::array<List, kClasses> of_class;
+  State state = State::unused;
+};
+thread_local constinit Lists mine{};
 
-  ~Lists() {
-    ended = true;
-    for (List& list : of_class) {
+struct ThreadEnd {
+  ~ThreadEnd() {
+    mine.state = Lists::State::ended;
+    for (List& list : mine.of_class) {
       while (list.first != nullptr) std::free(std::exchange(list.first, list.first->next));
     }
   }
 };
 
-Lists& lists() {
-  thread_local Lists mine;
-  return mine;
+[[gnu::noinline, gnu::cold]] Lists* begin_thread() {
+  if (mine.state == Lists::State::ended) return nullptr;
+  static thread_local const ThreadEnd end;
+  mine.state = Lists::State::kept;
+  return &mine;
+}
+
+Lists* lists() {
+  Lists* const here = &mine;
+  return here->state == Lists::State::kept ? here : begin_thread();
 }
 
 template <size_t kClass>
 void release(void* memory) {
-  List* const list = ended ? nullptr : &lists().of_class[kClass];
-  if (list == nullptr || list->count == kKept) return std::free(memory);
-  list->first = new (memory) Block{list->first};
-  ++list->count;
+  Lists* const here = lists();
+  if (here == nullptr || here->of_class[kClass].count == kKept) return std::free(memory);
+  List& list = here->of_class[kClass];
+  list.first = new (memory) Block{list.first};
+  ++list.count;
 }
 
 template <size_t... kClass>
@@ -62,10 +74,10 @@ constexpr auto kReleases = releases(std::make_index_sequence<kClasses>());
 size_t class_of(size_t bytes) { return std::bit_width((std::max<size_t>(bytes, 1) - 1) / kSmallest); }
 
 void* take(size_t number) {
-  List* const list = ended ? nullptr : &lists().of_class[number];
-  if (list != nullptr && list->first != nullptr) {
-    --list->count;
-    return std::exchange(list->first, list->first->next);
+  if (Lists* const here = lists(); here != nullptr && here->of_class[number].first != nullptr) {
+    List& list = here->of_class[number];
+    --list.count;
+    return std::exchange(list.first, list.first->next);
   }
   void* memory = std::aligned_alloc(kSmallest, kSmallest << number);
   if (memory == nullptr) throw std::bad_alloc();

@@ -58,11 +58,11 @@ class Pinned {
 // Compiled code does not build a tape: a tensor that wants one runs eagerly.
 template <class Tensors, class Tensor>
 bool any_wants_tape(const Tensors& all, const Tensor& tensor) {
-  if (!at::GradMode::is_enabled()) return false;
-  return std::any_of(all.begin(), all.end(), [&](const auto& one) {
+  const auto wants = [&](const auto& one) {
     const at::Tensor* const found = tensor(one);
     return found != nullptr && found->defined() && found->requires_grad();
-  });
+  };
+  return std::any_of(all.begin(), all.end(), wants) && at::GradMode::is_enabled();
 }
 
 inline bool wants_tape(std::span<const Argument> arguments) {

@@ -21,9 +21,19 @@
 namespace escapement {
 namespace {
 
+// Neither a tape nor a tangent is at a tensor without autograd's record, which is nearly every one without gradients.
+bool has_record(const Argument& one) { return one.tensor && one.tensor->unsafeGetTensorImpl()->autograd_meta() != nullptr; }
+
 // Compiled code carries no derivatives forward either, whether gradients are on or not.
-bool any_has_tangent(std::span<const Argument> arguments) {
-  return std::any_of(arguments.begin(), arguments.end(), [](const Argument& one) { return one.tensor && one.tensor->defined() && has_tangent(*one.tensor); });
+[[gnu::noinline, gnu::cold]] bool records_ask_for_derivatives(std::span<const Argument> arguments) {
+  return wants_tape(arguments) || std::any_of(arguments.begin(), arguments.end(), [](const Argument& one) { return has_record(one) && has_tangent(*one.tensor); });
+}
+
+bool wants_derivatives(std::span<const Argument> arguments) {
+  for (const Argument& one : arguments) {
+    if (has_record(one)) return records_ask_for_derivatives(arguments);
+  }
+  return false;
 }
 
 // Nobody notices whether a program asks for it.
@@ -91,7 +101,7 @@ Region::Way Region::way_of(const Values& arguments, Values& outputs, std::span<c
   }
   if (options_.disable) return {To::eager, Reason::disabled};
   const ArgumentList list(arguments);
-  if (wants_tape(list.span()) || any_has_tangent(list.span())) return {To::eager, Reason::gradient};
+  if (wants_derivatives(list.span())) return {To::eager, Reason::gradient};
   const VersionList::List& tried = versions_.all();
   switch (run_version(list.span(), outputs, offers, way.departed)) {
     case Found::version: break;
@@ -185,7 +195,7 @@ bool Region::serve(const Values& arguments, Values& outputs) { return serve(Argu
 
 bool Region::serve(std::span<const Argument> arguments, Values& outputs) {
   const ListenerPause pause;
-  if (options_.disable || wants_tape(arguments) || any_has_tangent(arguments)) return false;
+  if (options_.disable || wants_derivatives(arguments)) return false;
   Departed departed;
   const Found found = run_version(arguments, outputs, {}, departed);
   if (found == Found::departed) leave(std::move(departed));

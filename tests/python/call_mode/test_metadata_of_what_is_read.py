@@ -169,7 +169,7 @@ def test_each_change_is_noticed(row):
         change()
         assert_alike(jitted(x), function(x))
         recordings = jitted.info()["recordings"]
-        for rows in (2, 3, 5):
+        for rows in (2, 3, 5, 1, 0):
             y = torch.arange(rows * 2.0).reshape(rows, 2)
             assert_alike(jitted(y), function(y))
         assert jitted.info()["recordings"] == recordings   # what has not changed is served

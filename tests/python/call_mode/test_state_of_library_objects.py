@@ -449,7 +449,7 @@ def test_each_change_is_noticed(row):
         change()
         assert torch.equal(jitted(x), function(x)), change
         recordings = jitted.info()["recordings"]
-        for rows in (2, 3, 5):
+        for rows in (2, 3, 5, 1, 0):
             y = torch.arange(rows * 2.0).reshape(rows, 2)
             assert torch.equal(jitted(y), function(y))
         assert jitted.info()["recordings"] == recordings   # what has not changed is served
