@@ -184,8 +184,8 @@ void TensorRecipes::note_rule(TensorRecipe& recipe, ValueId value) {
   recipe.natural_of_nothing = is_pointwise && (!channels_last || recipe.natural_image);
 }
 
-std::optional<LayoutOfNothing> TensorRecipes::of_nothing(ValueId value) {
-  return LayoutOfNothing::of(plan_.trace, value, [this](ValueId v) { return input_of(v); }, [this](Dim dim) { return executable_.slot(dim); });
+std::optional<StrideWalk> TensorRecipes::walk_to(ValueId value) {
+  return StrideWalk::of(plan_.trace, value, [this](ValueId v) { return input_of(v); }, [this](Dim dim) { return executable_.slot(dim); });
 }
 
 uint32_t TensorRecipes::add(ValueId value) {
@@ -202,7 +202,8 @@ uint32_t TensorRecipes::add(ValueId value) {
   recipe.alike = type.sizes == root.sizes && type.strides == root.strides && type.offset == root.offset;
   recipe.dense = stepping_order(type);
   const bool is_new = recipe.whole && recipe.kind != Buffer::Kind::input;
-  if (is_new ? type.rank() > 1 : !recipe.whole) recipe.of_nothing = of_nothing(value);
+  if (is_new ? type.rank() > 1 : !recipe.whole) recipe.walk = walk_to(value);
+  recipe.alike = recipe.alike && !(recipe.walk && recipe.kind == Buffer::Kind::input);
   if (is_new) note_rule(recipe, value);
   recipe.plain = is_new && recipe.dense.size() == type.sizes.size() && std::ranges::is_sorted(recipe.dense, std::greater());
   if (type.dtype != DType::other) recipe.dtype = c10::scalarTypeToTypeMeta(scalar_type_of(type.dtype));
@@ -228,8 +229,8 @@ void TensorRecipes::settle() {
     recipe.level = shapes.level(recipe.offset);
     for (const Slot slot : recipe.sizes) recipe.level = std::max(recipe.level, shapes.level(slot));
     for (const Slot slot : recipe.strides) recipe.level = std::max(recipe.level, shapes.level(slot));
-    if (recipe.of_nothing)
-      for (const Slot slot : recipe.of_nothing->slots()) recipe.level = std::max(recipe.level, shapes.level(slot));
+    if (recipe.walk)
+      for (const Slot slot : recipe.walk->slots()) recipe.level = std::max(recipe.level, shapes.level(slot));
   }
 }
 
@@ -252,18 +253,32 @@ c10::IntArrayRef TensorTable::values(const std::vector<Slot>& slots, c10::SmallV
 c10::IntArrayRef TensorTable::strides(const TensorRecipe& recipe) {
   const auto made = values(recipe.strides, strides_);
   const bool nothing = is_empty(recipe);
-  if (nothing && recipe.of_nothing) {
-    const auto from = recipe.of_nothing->input();
-    return strides_ = recipe.of_nothing->strides(from ? &input(*from) : nullptr, context_.table.data());
-  }
+  if (recipe.walk && stride_by_walk(recipe, nothing)) return strides_;
   if ((recipe.natural || recipe.natural_of_nothing || recipe.sorted || recipe.copied) && stride_as_eager(recipe)) return strides_;
   if (nothing) stride_over_nothing(recipe);
   else if (recipe.new_if_one != 0) stride_over_one(recipe);
   return nothing || recipe.new_if_one != 0 ? c10::IntArrayRef(strides_) : made;
 }
 
-bool TensorTable::is_empty(const TensorRecipe& recipe) const {
-  return std::ranges::any_of(recipe.sizes, [&](Slot slot) { return context_.table[slot] == 0; });
+// Axes of more than one element are as the recipe says.
+bool TensorTable::stride_by_walk(const TensorRecipe& recipe, bool nothing) {
+  if (!nothing && !(recipe.walk->is_exact() && has_axis_of(1, recipe))) return false;
+  const auto from = recipe.walk->input();
+  Strides walked = recipe.walk->strides(from ? &input(*from) : nullptr, context_.table.data());
+  for (size_t axis = 0; axis < walked.size() && !nothing; ++axis)
+    if (context_.table[recipe.sizes[axis]] > 1 && walked[axis] != strides_[axis]) return false;
+  strides_ = std::move(walked);
+  return true;
+}
+
+bool TensorTable::walks(const TensorRecipe& recipe) const {
+  if (!recipe.walk || std::ranges::none_of(recipe.sizes, [&](Slot slot) { return context_.table[slot] < 2; })) return false;
+  const auto from = recipe.walk->input();
+  return !from || !recipe.walk->keeps_new(input(*from));
+}
+
+bool TensorTable::has_axis_of(int64_t size, const TensorRecipe& recipe) const {
+  return std::ranges::any_of(recipe.sizes, [&](Slot slot) { return context_.table[slot] == size; });
 }
 
 bool TensorTable::stride_as_eager(const TensorRecipe& recipe) {
@@ -356,7 +371,7 @@ void* TensorTable::allocate(uint32_t index) {
     if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
     return tensor.mutable_data_ptr();
   }
-  const bool plain = recipe.plain && entry_.device().is_cpu() && !(recipe.of_nothing && is_empty(recipe));
+  const bool plain = recipe.plain && entry_.device().is_cpu() && !walks(recipe);
   tensor = plain ? new_plain_tensor(sizes(recipe), recipe.dtype) : new_tensor(sizes(recipe), strides(recipe), recipe.dtype, entry_.device());
   return tensor.unsafeGetTensorImpl()->unsafe_storage().mutable_data();
 }

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "jit/run/executable.h"
-#include "torch/program/layout_of_nothing.h"
+#include "torch/program/stride_walk.h"
 #include "torch/program/program_entry.h"
 
 namespace escapement {
@@ -36,7 +36,7 @@ struct TensorRecipe {
   caffe2::TypeMeta dtype;            // none for a dtype that has no name of ours: it is the root's
   std::vector<Slot> sizes, strides;
   uint64_t expanded = 0;             // axes whose stride is 0 for all sizes
-  bool plain = false;                // new memory, laid out as a new tensor for all sizes; without elements only where of_nothing says no other
+  bool plain = false;                // new memory, laid out as a new tensor where the walk says no other
   bool natural = false;              // new memory, by the rule of TensorIterator: what is contiguous at a call's sizes has the strides of a new tensor;
   bool natural_of_nothing = false;   // also where it has no elements: not if an operand was broadcast to channels last
   bool natural_image = false;        // and what is an image with channels last that no operand was broadcast for has those of a new one
@@ -45,7 +45,7 @@ struct TensorRecipe {
     std::vector<uint8_t> axes;       // of the input, for each of the tensor's
   };
   std::optional<Sorted> sorted;      // new memory, whose axes are in the order of this input's strides, those of axes of size 1 too
-  std::optional<LayoutOfNothing> of_nothing;   // where there are no elements
+  std::optional<StrideWalk> walk;    // where there are no elements; if it is exact, also where an axis has one
   std::optional<uint32_t> copied;    // new memory, a copy that keeps the strides of this input
   uint64_t new_if_one = 0;           // of these: axes that have the stride of a new axis where they have one element
   Slot offset = 0;                   // elements from the root's first element
@@ -66,7 +66,7 @@ class TensorRecipes {
   ValueId copied_from(ValueId value) const;
   std::optional<uint32_t> input_of(ValueId value) const;
   std::optional<TensorRecipe::Sorted> sorted_as(ValueId value) const;
-  std::optional<LayoutOfNothing> of_nothing(ValueId value);
+  std::optional<StrideWalk> walk_to(ValueId value);
   void note_rule(TensorRecipe& recipe, ValueId value);
 
   const LaunchPlan& plan_;
@@ -105,7 +105,10 @@ class TensorTable {
   bool stride_as_eager(const TensorRecipe& recipe);   // if it has axes of one element, or of none
   bool stride_naturally(const TensorRecipe& recipe);
   bool stride_as_image(const TensorRecipe& recipe);
-  bool is_empty(const TensorRecipe& recipe) const;
+  bool stride_by_walk(const TensorRecipe& recipe, bool nothing);
+  bool walks(const TensorRecipe& recipe) const;   // if it is plain
+  bool has_axis_of(int64_t size, const TensorRecipe& recipe) const;
+  bool is_empty(const TensorRecipe& recipe) const { return has_axis_of(0, recipe); }
   bool stride_sorted(const TensorRecipe& recipe);
   int64_t offset(const TensorRecipe& recipe) const { return context_.table[recipe.offset]; }
 

@@ -1,5 +1,6 @@
-// Strides of tensors without elements. They address nothing, and ATen takes such a tensor for contiguous whatever they are; but a program can
-// ask for them, and what they are follows from those of the arguments, step by step. Ours are computed the same way, where each step is known.
+// Strides that address nothing: those of tensors without elements, and of axes of one element. ATen takes such a tensor for contiguous whatever
+// they are; but a program can ask for them, an operator can refuse them (`view(dtype)`), and what they are follows from those of the arguments,
+// step by step. Ours are computed the same way, where each step is known.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,16 +16,21 @@
 
 namespace escapement {
 
-class LayoutOfNothing {
+class StrideWalk {
  public:
   using InputOf = std::function<std::optional<uint32_t>(ValueId)>;
   using SlotOf = std::function<Slot(Dim)>;
 
   // None: something on the way there has no rule here. Also of what is known to be a new tensor's.
-  static std::optional<LayoutOfNothing> of(const Trace& trace, ValueId value, const InputOf& input_of, const SlotOf& slot_of);
+  static std::optional<StrideWalk> of(const Trace& trace, ValueId value, const InputOf& input_of, const SlotOf& slot_of);
 
   std::optional<uint32_t> input() const { return input_; }
   const std::vector<Slot>& slots() const { return slots_; }   // all that `strides` reads
+  // Nothing but views of an input and operations of it and numbers: the strides are eager's for all sizes, and not only without elements.
+  bool is_exact() const;
+  // Whether what is made of this input surely has a new tensor's strides: it has elements, and these strides itself, and no step turns it. Costs
+  // less than the walk.
+  bool keeps_new(const at::Tensor& input) const;
   Strides strides(const at::Tensor* input, const int64_t* table) const;
 
  private:
@@ -50,6 +56,7 @@ class LayoutOfNothing {
   std::optional<uint32_t> input_;
   std::vector<Step> steps_;
   std::vector<Slot> slots_;
+  bool copies_ = false;   // on the way
 };
 
 }  // namespace escapement

@@ -1,5 +1,7 @@
-// See layout_of_nothing.h. The rules are ATen's of torch 2.13; tests/python/memory/test_layouts_of_nothing.py holds them against it.
-#include "torch/program/layout_of_nothing.h"
+// See stride_walk.h. The rules are ATen's of torch 2.13; tests/python/memory/test_layouts_of_nothing.py holds them against it.
+#include "torch/program/stride_walk.h"
+
+#include <ATen/TensorUtils.h>
 
 #include <algorithm>
 
@@ -31,9 +33,10 @@ Strides permuted(const Strides& strides, const std::vector<int32_t>& axes) {
   return out;
 }
 
-// A new axis of one element steps over what stands behind it; where there are more, the stride is 0.
+// A new axis of one element steps over what stands behind it; where there are more, the stride is 0. So are all of a number's.
 Strides expanded(const Strides& old_sizes, const Strides& old_strides, const Strides& sizes) {
   Strides out(sizes.size());
+  if (old_sizes.empty()) return out;
   const size_t missing = sizes.size() - old_sizes.size();
   for (size_t i = sizes.size(); i-- > 0;) {
     const bool is_new = i < missing;
@@ -44,10 +47,19 @@ Strides expanded(const Strides& old_sizes, const Strides& old_strides, const Str
   return out;
 }
 
+// Where there are elements it is a view; where there are none, another shape has a new tensor's strides.
+Strides reshaped(const Strides& old_sizes, const Strides& old_strides, const Strides& sizes) {
+  const bool empty = std::ranges::count(sizes, 0) > 0;
+  if (empty && old_sizes == sizes) return old_strides;
+  if (empty) return natural_strides(sizes);
+  const auto found = at::detail::computeStride(c10::IntArrayRef(old_sizes), c10::IntArrayRef(old_strides), c10::IntArrayRef(sizes));
+  return found ? Strides(found->begin(), found->end()) : natural_strides(sizes);
+}
+
 }  // namespace
 
 // The operand is none behind a step that asks for nothing.
-std::optional<LayoutOfNothing::Step> LayoutOfNothing::step_of(const Trace& trace, ValueId value, ValueId& operand) {
+std::optional<StrideWalk::Step> StrideWalk::step_of(const Trace& trace, ValueId value, ValueId& operand) {
   const Instr& made = trace[trace[value].definition];
   const TensorType& type = trace.type(value);
   if (made.operands.empty()) return {};
@@ -67,7 +79,7 @@ std::optional<LayoutOfNothing::Step> LayoutOfNothing::step_of(const Trace& trace
   return operand ? std::optional(Step{.kind = Kind::sorted}) : std::nullopt;
 }
 
-void LayoutOfNothing::note_slots(Step& step, const Trace& trace, ValueId value, const SlotOf& slot_of) {
+void StrideWalk::note_slots(Step& step, const Trace& trace, ValueId value, const SlotOf& slot_of) {
   const TensorType& type = trace.type(value);
   step.sizes = slots_.size(), step.rank = type.sizes.size();
   for (const Dim size : type.sizes) slots_.push_back(slot_of(size));
@@ -77,8 +89,8 @@ void LayoutOfNothing::note_slots(Step& step, const Trace& trace, ValueId value, 
 }
 
 // Copies keep such strides, also `contiguous()`, which makes none; only a clone that is told to be contiguous does not.
-std::optional<LayoutOfNothing> LayoutOfNothing::of(const Trace& trace, ValueId value, const InputOf& input_of, const SlotOf& slot_of) {
-  LayoutOfNothing all;
+std::optional<StrideWalk> StrideWalk::of(const Trace& trace, ValueId value, const InputOf& input_of, const SlotOf& slot_of) {
+  StrideWalk all;
   std::vector<std::pair<Step, ValueId>> backwards;
   while (value && !(all.input_ = input_of(value))) {
     const InstrId definition = trace[value].definition;
@@ -90,6 +102,7 @@ std::optional<LayoutOfNothing> LayoutOfNothing::of(const Trace& trace, ValueId v
       if (!step) return {};
       backwards.emplace_back(std::move(*step), value);
     }
+    all.copies_ = all.copies_ || op == Op::copy || op == Op::cast;
     value = operand;
   }
   for (auto it = backwards.rbegin(); it != backwards.rend(); ++it) {
@@ -100,7 +113,7 @@ std::optional<LayoutOfNothing> LayoutOfNothing::of(const Trace& trace, ValueId v
   return all;
 }
 
-void LayoutOfNothing::take(const Step& step, const int64_t* table, Known& known) const {
+void StrideWalk::take(const Step& step, const int64_t* table, Known& known) const {
   Strides sizes;
   for (size_t i = 0; i < step.rank; ++i) sizes.push_back(table[slots_[step.sizes + i]]);
   Strides& strides = known.strides;
@@ -113,14 +126,24 @@ void LayoutOfNothing::take(const Step& step, const int64_t* table, Known& known)
     case Kind::dropped: strides.erase(strides.begin() + step.axis); break;
     case Kind::sliced: strides[axis] *= table[slots_[step.step]]; break;
     case Kind::expanded: strides = expanded(known.sizes, strides, sizes); break;
-    case Kind::reshaped:
-      if (known.sizes != sizes) strides = natural_strides(sizes);
-      break;
+    case Kind::reshaped: strides = reshaped(known.sizes, strides, sizes); break;
   }
   known.sizes = std::move(sizes);
 }
 
-Strides LayoutOfNothing::strides(const at::Tensor* input, const int64_t* table) const {
+bool StrideWalk::is_exact() const {
+  return input_ && !copies_ && std::ranges::none_of(steps_, [](const Step& step) { return step.kind == Kind::fresh; });
+}
+
+bool StrideWalk::keeps_new(const at::Tensor& input) const {
+  if (std::ranges::any_of(steps_, [](const Step& step) { return step.kind != Kind::sorted; })) return false;
+  int64_t next = 1;
+  for (size_t axis = input.sizes().size(); axis-- > 0; next *= input.sizes()[axis])
+    if (input.sizes()[axis] == 0 || input.strides()[axis] != next) return false;
+  return true;
+}
+
+Strides StrideWalk::strides(const at::Tensor* input, const int64_t* table) const {
   Known known;
   if (input != nullptr) known = {{input->sizes().begin(), input->sizes().end()}, {input->strides().begin(), input->strides().end()}};
   for (const Step& step : steps_) take(step, table, known);
