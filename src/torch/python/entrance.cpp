@@ -20,6 +20,7 @@
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <ATen/PythonTorchFunctionTLS.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "torch/python/contents.h"
@@ -118,12 +119,12 @@ PyObject* found_of(const Region::Values& outputs) {
 }
 
 // The last output is the number of the structure that the others are put into.
-PyObject* build_result(PyObject* row, const Region::Values& outputs, PyObject* originals) {
+PyObject* build_result(PyObject* row, Region::Values& outputs, PyObject* originals) {
   const auto number = static_cast<Py_ssize_t>(outputs.back().toInt());
   PyObject* const recipe = PyList_GetItem(PyTuple_GET_ITEM(row, kRecipes), number);
   if (!recipe) return nullptr;
   if (recipe != Py_NotImplemented) {
-    std::span<const c10::IValue> rest(outputs);
+    std::span<c10::IValue> rest(outputs);
     return put_together(recipe, rest, {PySequence_Fast_ITEMS(originals), static_cast<size_t>(PyTuple_GET_SIZE(originals))});
   }
   PyObject* const builder = PyList_GetItem(PyTuple_GET_ITEM(row, kResults), number);
@@ -139,17 +140,55 @@ c10::IValue leaf_from_python(PyObject* object) {
   return PyFloat_CheckExact(object) ? c10::IValue(at::scalar_to_tensor(PyFloat_AS_DOUBLE(object))) : value_from_python(object);
 }
 
+// Tensors and integers, the tensors where Python holds them: a reference of torch's to one that Python holds is one that Python must hear of, when it is
+// taken and when it goes.
+class Leaves {
+ public:
+  Leaves() = default;
+  Leaves(const Leaves&) = delete;
+  Leaves& operator=(const Leaves&) = delete;
+  ~Leaves() {
+    for (PyObject* const tensor : held_) Py_DECREF(tensor);
+  }
+
+  // False: there are others.
+  bool take(std::span<PyObject* const> leaves) { return std::ranges::all_of(leaves, [this](PyObject* leaf) { return take(leaf); }); }
+  std::span<const Argument> span() const { return arguments_; }
+
+ private:
+  bool take(PyObject* leaf) {
+    if (PyLong_CheckExact(leaf)) {
+      int wide = 0;
+      arguments_.push_back({.integer = PyLong_AsLongLongAndOverflow(leaf, &wide)});
+      return wide == 0;
+    }
+    if (!THPVariable_Check(leaf)) return false;
+    held_.push_back(Py_NewRef(leaf));
+    arguments_.push_back({.tensor = &THPVariable_Unpack(leaf)});
+    return true;
+  }
+
+  c10::SmallVector<Argument, 16> arguments_;
+  c10::SmallVector<PyObject*, 16> held_;
+};
+
+bool serve(PyObject* row, const Parts& parts, Region::Values& outputs) {
+  Region& region = *region_of(PyTuple_GET_ITEM(row, kRegion));
+  if (Leaves leaves; leaves.take(parts.leaves)) return region.serve(leaves.span(), outputs);
+  Region::Values arguments;
+  arguments.reserve(parts.leaves.size());
+  for (PyObject* const leaf : parts.leaves) arguments.push_back(leaf_from_python(leaf));
+  return region.serve(arguments, outputs);
+}
+
 // Null without an exception: no version fits.
 PyObject* serve(PyObject* row, const Parts& parts) {
   PyObject* originals = nullptr;
   PyObject* result = nullptr;
   try {
-    Region::Values arguments, outputs;
-    arguments.reserve(parts.leaves.size());
-    for (PyObject* const leaf : parts.leaves) arguments.push_back(leaf_from_python(leaf));
+    Region::Values outputs;
     originals = tuple_of(parts.containers);   // what they hold may change while compiled code runs
-    if (originals && region_of(PyTuple_GET_ITEM(row, kRegion))->serve(arguments, outputs))
-      result = build_result(row, outputs, originals);
+    if (originals && serve(row, parts, outputs)) result = build_result(row, outputs, originals);
   } catch (...) {
     set_python_error_from_current_exception();
     if (PyErr_ExceptionMatches(PyExc_OverflowError)) PyErr_Clear();  // an integer of more than 64 bits: `__call__` knows what to do

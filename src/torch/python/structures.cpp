@@ -69,7 +69,7 @@ struct Owned {
 };
 
 // The items of a recipe's container, as a list.
-PyObject* items_of(PyObject* recipe, std::span<const c10::IValue>& outputs, std::span<PyObject* const> originals) {
+PyObject* items_of(PyObject* recipe, std::span<c10::IValue>& outputs, std::span<PyObject* const> originals) {
   const Py_ssize_t count = PyList_GET_SIZE(recipe) - kItems;
   Owned items(PyList_New(count));
   for (Py_ssize_t i = 0; items.object && i < count; ++i) {
@@ -95,7 +95,7 @@ PyObject* tuple_of_class(PyObject* type, PyObject* items) {
   return PyObject_CallMethodObjArgs(reinterpret_cast<PyObject*>(&PyTuple_Type), name, type, tuple.object, nullptr);
 }
 
-PyObject* container_of(PyObject* recipe, std::span<const c10::IValue>& outputs, std::span<PyObject* const> originals) {
+PyObject* container_of(PyObject* recipe, std::span<c10::IValue>& outputs, std::span<PyObject* const> originals) {
   Owned items(items_of(recipe, outputs, originals));
   if (!items.object) return nullptr;
   PyObject* const type = PyList_GET_ITEM(recipe, 0);
@@ -143,9 +143,9 @@ PyObject* tuple_of(std::span<PyObject* const> objects) {
   return tuple;
 }
 
-PyObject* put_together(PyObject* recipe, std::span<const c10::IValue>& outputs, std::span<PyObject* const> originals) {
+PyObject* put_together(PyObject* recipe, std::span<c10::IValue>& outputs, std::span<PyObject* const> originals) {
   if (recipe == Py_None) {
-    PyObject* const value = value_to_python(outputs.front());
+    PyObject* const value = value_to_python(std::move(outputs.front()));
     outputs = outputs.subspan(1);
     return value;
   }

@@ -26,7 +26,7 @@ bool all_distinct(std::span<PyObject* const> leaves);              // no tensor 
 bool are_apart(std::span<PyObject* const> containers, PyObject* ids);   // none that can be changed stands twice, or is one of this set of identities
 PyObject* tuple_of(std::span<PyObject* const> objects);
 
-// Null with an exception. `originals`: the caller's containers.
-PyObject* put_together(PyObject* recipe, std::span<const c10::IValue>& outputs, std::span<PyObject* const> originals);
+// Null with an exception. Outputs are moved from. `originals`: the caller's containers.
+PyObject* put_together(PyObject* recipe, std::span<c10::IValue>& outputs, std::span<PyObject* const> originals);
 
 }  // namespace escapement

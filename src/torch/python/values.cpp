@@ -70,6 +70,11 @@ c10::IValue any_value_from_python(PyObject* object) {
   return wide ? c10::IValue::make_capsule(c10::make_intrusive<WideInteger>(object)) : c10::IValue(value);
 }
 
+PyObject* value_to_python(c10::IValue&& value) {
+  if (value.isTensor()) return THPVariable_Wrap(std::move(value).toTensor());
+  return value_to_python(std::as_const(value));
+}
+
 PyObject* value_to_python(const c10::IValue& value) {
   if (value.isTensor()) return THPVariable_Wrap(value.toTensor());
   if (value.isInt()) return PyLong_FromLongLong(value.toInt());

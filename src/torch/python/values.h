@@ -25,6 +25,7 @@ class PythonError {
 c10::IValue value_from_python(PyObject* object);          // borrowed; anything unknown is kept as itself (see values.cpp)
 c10::IValue any_value_from_python(PyObject* object);      // the same, but an integer of more than 64 bits travels as a capsule
 PyObject* value_to_python(const c10::IValue& value);      // new reference
+PyObject* value_to_python(c10::IValue&& value);           // the same; cheaper for a tensor that nobody else holds
 InputSpec input_spec_from_python(PyObject* tuple, size_t position);
 Options options_from_python(PyObject* dict);
 void set_python_error_from_current_exception();           // call inside catch (...)
