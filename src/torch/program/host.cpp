@@ -234,11 +234,22 @@ void TensorRecipes::settle() {
   }
 }
 
+void TensorTable::hold() {
+  held_.assign(arguments_.begin(), arguments_.end());
+  held_tensors_.reserve(held_.size());
+  for (Argument& argument : held_) {
+    if (argument.tensor) argument.tensor = &held_tensors_.emplace_back(*argument.tensor);
+  }
+  arguments_ = held_;
+}
+
 void TensorTable::end() {
   for (at::Tensor& tensor : of_buffer_) tensor.reset();
   for (auto it = displaced_.rbegin(); it != displaced_.rend(); ++it) context_.bases[it->first] = it->second;
   displaced_.clear();
   arguments_ = {};
+  held_.clear();
+  held_tensors_.clear();
   offers_ = {};
 }
 

@@ -82,6 +82,9 @@ class TensorTable {
       : recipes_(recipes), entry_(entry), context_(context), of_buffer_(buffers), cached_(recipes.size()) {}
 
   void begin(std::span<const Argument> arguments) { arguments_ = arguments; }
+  // The call's arguments are its own from now on. Until other threads run Python, which can make another tensor of an object (torch.utils.swap_tensors),
+  // they are where the caller has them.
+  void hold();
   // Memory that the caller offers for outputs (see Program::run), by number of the output; `output_of_buffer`: which output a buffer is.
   void offer(std::span<const at::Tensor> offers, std::span<const uint32_t> output_of_buffer) {
     offers_ = offers;
@@ -127,6 +130,8 @@ class TensorTable {
   const EntryChecks& entry_;
   Context& context_;
   std::span<const Argument> arguments_;
+  std::vector<Argument> held_;
+  std::vector<at::Tensor> held_tensors_;
   std::span<const at::Tensor> offers_;
   std::span<const uint32_t> output_of_buffer_;
   std::vector<at::Tensor> of_buffer_;  // outputs and results of calls, during a call

@@ -105,7 +105,9 @@ class Program::Impl::Call final : public Host {
   void* allocate(uint32_t buffer) override { return tensors_.allocate(program_.output_buffers[buffer]); }
 
   void takes_long() override {
-    if (!without_interpreter_) without_interpreter_.emplace();
+    if (without_interpreter_) return;
+    if (interpreter_lock().let_go != nullptr) tensors_.hold();
+    without_interpreter_.emplace();
   }
 
   bool call(uint32_t step) override {
