@@ -283,9 +283,17 @@ bool TensorTable::stride_by_walk(const TensorRecipe& recipe, bool nothing) {
 }
 
 bool TensorTable::walks(const TensorRecipe& recipe) const {
-  if (!recipe.walk || std::ranges::none_of(recipe.sizes, [&](Slot slot) { return context_.table[slot] < 2; })) return false;
+  if (!recipe.walk || !has_axis_below_two(recipe)) return false;
   const auto from = recipe.walk->input();
   return !from || !recipe.walk->keeps_new(input(*from));
+}
+
+bool TensorTable::strides_vary(const TensorRecipe& recipe) const {
+  return (recipe.walk || recipe.sorted || recipe.copied) && has_axis_below_two(recipe);
+}
+
+bool TensorTable::has_axis_below_two(const TensorRecipe& recipe) const {
+  return std::ranges::any_of(recipe.sizes, [&](Slot slot) { return context_.table[slot] < 2; });
 }
 
 bool TensorTable::has_axis_of(int64_t size, const TensorRecipe& recipe) const {
@@ -415,7 +423,7 @@ const at::Tensor& TensorTable::temporary(uint32_t index) {
   Cached& cached = cached_[index];
   void* const where = address(index);
   const uint64_t epoch = context_.epochs[recipe.level];
-  if (cached.address != where || cached.epoch != epoch || cached.tensor.use_count() != 1) {
+  if (cached.address != where || cached.epoch != epoch || cached.tensor.use_count() != 1 || strides_vary(recipe)) {
     point(cached, recipe, where);
     cached.address = where;
     cached.epoch = epoch;

@@ -110,6 +110,8 @@ class TensorTable {
   bool stride_as_image(const TensorRecipe& recipe);
   bool stride_by_walk(const TensorRecipe& recipe, bool nothing);
   bool walks(const TensorRecipe& recipe) const;   // if it is plain
+  bool strides_vary(const TensorRecipe& recipe) const;   // in calls of the same sizes, with those of the arguments
+  bool has_axis_below_two(const TensorRecipe& recipe) const;
   bool has_axis_of(int64_t size, const TensorRecipe& recipe) const;
   bool is_empty(const TensorRecipe& recipe) const { return has_axis_of(0, recipe); }
   bool stride_sorted(const TensorRecipe& recipe);

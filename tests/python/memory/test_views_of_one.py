@@ -88,3 +88,20 @@ def test_behind_a_write(name, last):
         for shape in [*order, *order]:
             for maker in MAKERS.values():
                 assert_alike(compiled, program, maker(*shape))
+
+
+# What lies in a context's own memory is a tensor that the context keeps from call to call.
+TEMPORARIES = {
+    "sorted": lambda x: (x * 2).sort(0)[0], "turned": lambda x: (x.t() * 2).sort(0)[0], "of three": lambda x: (x.unsqueeze(1) * 2 + 1).sort(0)[0],
+    "of a row": lambda x: (x[:1] + 1).sort(-1)[0],
+}
+
+
+@pytest.mark.parametrize("name", TEMPORARIES)
+@torch.no_grad()
+def test_operands_of_library_calls(name):
+    for order in (SHAPES[2], SHAPES[2][::-1]):
+        compiled = escapement.jit(lambda x: TEMPORARIES[name](x))
+        for shape in [*order, *order]:
+            for maker in MAKERS.values():
+                assert_alike(compiled, TEMPORARIES[name], maker(*shape))
