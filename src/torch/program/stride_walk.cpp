@@ -1,4 +1,5 @@
-// See stride_walk.h. The rules are ATen's of torch 2.13; tests/python/memory/test_layouts_of_nothing.py holds them against it.
+// See stride_walk.h. The rules are ATen's of torch 2.13; tests/python/memory/test_layouts_of_nothing.py and
+// test_views_of_one.py hold them against it.
 #include "torch/program/stride_walk.h"
 
 #include <ATen/TensorUtils.h>
