@@ -175,7 +175,7 @@ class Judge:
         """Which NaN is seen where its bits are taken for integers, or its sign."""
         if self.bits and all_nan(a, b):
             return True
-        tells = self.special and self.bits or (self.special or DIVIDES.search(self.text)) and TELLS_NAN.search(self.text)
+        tells = (self.special or DIVIDES.search(self.text)) and (self.bits or TELLS_NAN.search(self.text))
         return bool(tells) and not b.is_floating_point()
 
     def shows_sign(self, a, b):
