@@ -30,8 +30,17 @@ void ColumnLines::emit(StageBody& body, Reducer& reducer, AccumulatorArray& arra
     Value* end = ir_.min(ir_.b.CreateAdd(begin, ir_.i64(kReduceSegment)), length_);
     add_line(body, reducer, array, ir_.b.CreateMul(begin, columns_), ir_.b.CreateMul(end, columns_));
     fold(reducer, array);
-    reducer.add(total, array.load(ir_.i64(0), lanes_), lanes_);
+    Partial part = array.load(ir_.i64(0), lanes_);
+    if (reducer.has_index()) part.index = element_of(part.index);
+    reducer.add(total, reducer.in_row(part, begin), lanes_);
   });
+}
+
+// place / columns, of places below 2^23: a rounded quotient of such does not reach the next integer.
+Value* ColumnLines::element_of(Value* place) {
+  llvm::Type* real = place->getType()->getWithNewType(ir_.b.getFloatTy());
+  Value* columns = ir_.splat(ir_.b.CreateUIToFP(columns_, ir_.b.getFloatTy()), lanes_);
+  return ir_.b.CreateFPToSI(ir_.b.CreateFDiv(ir_.b.CreateSIToFP(place, real), columns), place->getType());
 }
 
 void ColumnLines::add_line(StageBody& body, Reducer& reducer, AccumulatorArray& array, Value* begin, Value* end) {

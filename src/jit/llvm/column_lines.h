@@ -1,5 +1,6 @@
 // Fewer columns than lanes, each row of them behind the other: rows are walked as one line of memory by full vectors. Element i of the line goes to
 // place i % (32 * columns) of the accumulators, which are the 32 of the canonical order, lying as the columns do; the tree takes all columns at once.
+// Where an index is asked for it is i until the end: of two elements of a column it is the lower one that stands first.
 #pragma once
 
 #include "jit/llvm/reducer.h"
@@ -19,6 +20,7 @@ class ColumnLines {
  private:
   void add_line(StageBody& body, Reducer& reducer, AccumulatorArray& array, Value* begin, Value* end);
   void fold(Reducer& reducer, AccumulatorArray& array);
+  Value* element_of(Value* place);
 
   KernelEmitter& kernel_;
   Ir& ir_;

@@ -1,7 +1,7 @@
 // The column schedule: the vector runs along the last axis, which is parallel; for each chunk of it the reduced axes are
 // walked from outside to inside. The 32 accumulators of the canonical order are vectors on the stack (a few KiB: L1). A
 // chunk is two registers wide, so that a row of the operand is read a cache line at a time; four if the bodies are small, as
-// each step of the walk has its price.
+// each step of the walk has its price. What is left over is taken by one register where bodies are large: few columns may be all there are.
 //
 // What a later stage would compute again (computed_again.h) is kept on the stack, for the first elements of each column of a chunk.
 //
@@ -10,6 +10,8 @@
 // these are what the tree combines first: it is done in registers but for the last steps. Such a body takes wider chunks where there are
 // columns enough: memory that is walked across is reached sooner the more is taken of it at each place. Of a few elements none goes through
 // memory. Few columns are walked as lines (column_lines.h).
+//
+// Where an index is kept the order of combining does not matter (reducer.cpp): a few accumulators stay in registers and take the elements in turn.
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -28,6 +30,7 @@ constexpr unsigned kInRegistersBelow = 3;
 constexpr unsigned kFewElements = 4;     // a power of two
 constexpr unsigned kWideRegisters = 8;   // of 512 bits
 constexpr unsigned kKeptBytes = 32 << 10;
+constexpr unsigned kInTurn = 4;          // accumulators with an index, on 32 registers
 
 struct ColumnEmitter {
   KernelEmitter& kernel;
@@ -43,6 +46,7 @@ struct ColumnEmitter {
   std::vector<Value*> steps{};            // per param: bytes from element to element, if there is one reduced axis; else ...
   std::vector<Value*> lists{};            // ... per param that is read in registers: where the elements of a segment lie
 
+  bool all_small() const;
   unsigned chunk_lanes() const;
   unsigned wide_lanes() const;
   Value* emit_columns(Value* begin, unsigned chunk);
@@ -65,6 +69,10 @@ struct ColumnEmitter {
   Partial add_element(StageBody& body, Reducer& reducer, const Chunk& chunk, Value* element, Value* segment_begin, Partial sum);
   static Partial tree(Reducer& reducer, std::vector<Partial> parts, unsigned lanes);
   void emit_segment(StageBody& body, std::vector<Reducer>& reducers, const Chunk& chunk, Value* begin, Value* end);
+  void emit_segment_in_turn(StageBody& body, std::vector<Reducer>& reducers, const Chunk& chunk, Value* begin, Value* end);
+  bool takes_in_turn(const Stage& stage, const std::vector<Reducer>& reducers) const;
+  bool may_be_lines(const StageBody& body) const;
+  bool is_plain(const StageBody& body) const;
   bool stays_in_registers(const StageBody& body) const;
   unsigned taken_together(const Chunk& chunk) const;
   void prepare_places(const Stage& stage);
@@ -76,12 +84,15 @@ struct ColumnEmitter {
   void emit_tree(Reducer& reducer, AccumulatorArray& array, Value* step);
 };
 
+bool ColumnEmitter::all_small() const {
+  const auto is_small = [&](const Stage& stage) { return StageBody(kernel, stage, 1).size() < kSmallBelow; };
+  return std::all_of(kernel.nest.stages.begin(), kernel.nest.stages.end(), is_small);
+}
+
 unsigned ColumnEmitter::chunk_lanes() const {
-  bool small = kernel.variant != Variant::general;
-  for (const Stage& stage : kernel.nest.stages) {
-    small = small && StageBody(kernel, stage, 1).size() < kSmallBelow;
+  bool small = kernel.variant != Variant::general && all_small();
+  for (const Stage& stage : kernel.nest.stages)
     for (const LoopReduction& r : stage.reductions) small = small && r.op != Op::argmax && r.op != Op::argmin;
-  }
   return std::min((small ? 4 : 2) * vector_lanes(kernel.nest, kernel.target), 32u);
 }
 
@@ -107,6 +118,7 @@ void ColumnEmitter::emit() {
   ir.loop("outer", kernel.outer_begin, kernel.outer_end, 1, [&](Value*) {
     Value* done = wide > narrow ? emit_columns(kernel.inner_begin, wide) : kernel.inner_begin;
     done = emit_columns(done, narrow);
+    if (!all_small()) lanes = vector_lanes(kernel.nest, kernel.target);
     ir.loop("tail", done, kernel.inner_end, lanes, [&](Value* i) { emit_chunk(masked_chunk(ir, i, kernel.inner_end, lanes)); });
     parallel.advance();
   });
@@ -217,7 +229,7 @@ void ColumnEmitter::emit_reducing_stage(const Stage& stage, const Chunk& chunk) 
   if (in_registers) prepare_places(stage);
   const auto across = [&] { emit_segments(body, reducers, totals, chunk, in_registers); };
   const auto all = [&] {
-    if (!in_registers || !chunk.mask || !ColumnLines::apply_to(kernel.nest, stage)) return across();
+    if (!chunk.mask || !may_be_lines(body)) return across();
     ColumnLines lines(kernel, stage, axes(true).back(), length, lanes);
     ir.if_else(lines.holds(), [&] {
       body.enter(row_point());
@@ -238,12 +250,50 @@ void ColumnEmitter::emit_segments(StageBody& body, std::vector<Reducer>& reducer
   ir.loop("segment", ir.i64(0), length, kReduceSegment, [&](Value* begin) {
     Value* end = ir.min(ir.b.CreateAdd(begin, ir.i64(kReduceSegment)), length);
     if (in_registers) emit_segment_in_registers(body, reducers[0], arrays[0], chunk, begin, end);
+    else if (takes_in_turn(body.stage(), reducers)) emit_segment_in_turn(body, reducers, chunk, begin, end);
     else emit_segment(body, reducers, chunk, begin, end);
     for (size_t r = 0; r < reducers.size(); ++r) {
       Partial part = reducers[r].in_row(arrays[r].load(ir.i64(0), lanes), begin);
       reducers[r].add(totals[r], part, lanes);
     }
   });
+}
+
+bool ColumnEmitter::takes_in_turn(const Stage& stage, const std::vector<Reducer>& reducers) const {
+  const bool keeps = again && &stage == &kernel.nest.stages[again->first];
+  return !keeps && std::all_of(reducers.begin(), reducers.end(), [](const Reducer& r) { return r.has_index(); });
+}
+
+// Leaves each reduction's result in accumulator 0.
+void ColumnEmitter::emit_segment_in_turn(StageBody& body, std::vector<Reducer>& reducers, const Chunk& chunk, Value* begin, Value* end) {
+  const bool alone = body.size() < kSmallBelow && reducers.size() == 1;
+  const unsigned together = !alone ? 1 : kernel.target.vector_bits >= 512 ? kInTurn : kInTurn / 2;
+  std::vector<std::vector<PartialVar>> found(reducers.size());
+  for (size_t r = 0; r < reducers.size(); ++r)
+    for (unsigned k = 0; k < together; ++k) {
+      Partial none = reducers[r].identity(lanes, ir.b.getInt32Ty());
+      none.index = ir.splat(ir.b.getInt32(k), lanes);   // of the first that it takes, which may be no better than nothing
+      found[r].push_back(partial_var(ir, none));
+    }
+  const auto take = [&](Value* element, unsigned k) {
+    body.enter(element_point());
+    body.begin(chunk);
+    Value* index = ir.b.CreateSub(element, begin);
+    for (size_t r = 0; r < reducers.size(); ++r)
+      set(ir, found[r][k], reducers[r].combine_later(get(ir, found[r][k]), reducers[r].element_of_column(body, lanes, index)));
+    body.store();
+    inside->advance();
+  };
+  Value* whole = ir.b.CreateAdd(begin, ir.b.CreateAnd(ir.b.CreateSub(end, begin), ir.i64(-int64_t{together})));
+  ir.loop("turn", begin, whole, together, [&](Value* first) {
+    for (unsigned k = 0; k < together; ++k) take(ir.b.CreateAdd(first, ir.i64(k)), k);
+  });
+  if (together > 1) ir.loop("element", whole, end, 1, [&](Value* element) { take(element, 0); });
+  for (size_t r = 0; r < reducers.size(); ++r) {
+    std::vector<Partial> parts;
+    for (PartialVar var : found[r]) parts.push_back(get(ir, var));
+    arrays[r].store(ir.i64(0), lanes, tree(reducers[r], parts, lanes));
+  }
 }
 
 // Leaves each reduction's result in accumulator 0.
@@ -271,15 +321,22 @@ void ColumnEmitter::emit_segment(StageBody& body, std::vector<Reducer>& reducers
 // --- in registers
 
 bool ColumnEmitter::stays_in_registers(const StageBody& body) const {
+  const Op op = body.stage().reductions[0].op;
+  return is_plain(body) && op != Op::argmax && op != Op::argmin;
+}
+
+bool ColumnEmitter::may_be_lines(const StageBody& body) const { return is_plain(body) && ColumnLines::apply_to(kernel.nest, body.stage()); }
+
+// One small reduction of what lies where the element does, and no other walk.
+bool ColumnEmitter::is_plain(const StageBody& body) const {
   const Stage& stage = body.stage();
   const auto asks = [&](const LoopInput& input) {   // of more than the place of an element
     return input.kind == LoopInput::Kind::gather || (input.kind == LoopInput::Kind::index && kernel.nest.axes[input.number].reduced);
   };
   const auto walks = [](const Stage& other) { return other.kind == Stage::Kind::each_element; };
   const bool alone = std::count_if(kernel.nest.stages.begin(), kernel.nest.stages.end(), walks) == 1;   // else others take most of the time
-  const Op op = stage.reductions[0].op;
   return alone && kernel.variant != Variant::general && body.size() < kInRegistersBelow && stage.reductions.size() == 1 && stage.stores.empty() &&
-         op != Op::argmax && op != Op::argmin && std::none_of(stage.inputs.begin(), stage.inputs.end(), asks);
+         std::none_of(stage.inputs.begin(), stage.inputs.end(), asks);
 }
 
 // As many accumulators as take half the registers; fewer in the tail, where the code costs more than it brings.

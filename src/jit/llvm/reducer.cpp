@@ -111,6 +111,21 @@ Partial Reducer::combine_with_index(Partial a, Partial b) {
   return {ir_.b.CreateSelect(take, b.value, a.value), ir_.b.CreateSelect(take, b.index, a.index)};
 }
 
+// What is not a number stays once it is there.
+Partial Reducer::combine_later(Partial a, Partial b) {
+  auto& ir = ir_.b;
+  const bool large = prefers_large(reduction_.op);
+  Value* take = nullptr;
+  if (is_float(type_)) {
+    Value* better = large ? ir.CreateFCmpUGT(b.value, a.value) : ir.CreateFCmpULT(b.value, a.value);
+    take = ir.CreateAnd(better, ir.CreateFCmpORD(a.value, a.value));
+  } else {
+    ScalarNode better{large ? ScalarOp::gt : ScalarOp::lt, DType::b8, 0, 0, 0, static_cast<uint64_t>(type_)};
+    take = emit_scalar(ir_, better, b.value, a.value, nullptr, {});
+  }
+  return {ir.CreateSelect(take, b.value, a.value), ir.CreateSelect(take, b.index, a.index)};
+}
+
 Partial Reducer::tree(std::vector<Partial> vectors, unsigned lanes) {
   for (size_t half = vectors.size() / 2; half > 0; half /= 2)
     for (size_t i = 0; i < half; ++i) vectors[i] = combine(vectors[i], vectors[i + half], lanes);

@@ -36,6 +36,7 @@ class Reducer {
   Partial element(StageBody& body, const Chunk& chunk, Value* segment_begin);   // along a row; unused lanes: identity
   Partial element_of_column(StageBody& body, unsigned lanes, Value* index);     // all lanes stand at `index` of the segment
   Partial combine(Partial a, Partial b, unsigned lanes);                   // a stands before b
+  Partial combine_later(Partial a, Partial b);   // with an index: the same where all indices of a are lower than b's
   Partial tree(std::vector<Partial> vectors, unsigned lanes);              // all 32 accumulators, L a vector, to one scalar
   Partial in_row(Partial segment, Value* segment_begin);                   // index within the segment -> within the row
   TotalVar total(unsigned lanes);
