@@ -34,4 +34,5 @@ PLACES = limit("PLACES", 4096, "places (globals, cells, attributes, items) that 
 OBJECT_DEPTH = limit("OBJECT_DEPTH", 6, "objects in attributes of objects that are watched; deeper ones are not")
 CALL_DEPTH = limit("CALL_DEPTH", 9, "functions called by functions that are searched for what they read; deeper ones are not")
 ITEMS = limit("ITEMS", 256, "items of a container that are searched; of a longer one the rest is not (and 256 is the last integer that is always one object)")
+AFTERMATH = limit("AFTERMATH", 10000, "objects that a result without a structure refers to; where there are more the function runs once more for it")
 ARRAY_BYTES = limit("ARRAY_BYTES", 4096, "bytes of a NumPy array or bytearray that are compared; of a larger one only that it is the same object")

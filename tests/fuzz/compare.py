@@ -145,6 +145,7 @@ class Judge:
             fine = self.finer().get(path)
             same = any(abs(a - known) <= 1e-3 * (1 + abs(known)) for known in (b, fine) if isinstance(known, float))
             same = same or bool(self.overflows) and not math.isfinite(a)
+        same = same or type(a) is type(b) is not float and self.tells_nan()   # a number that was made of its bits
         return None if same and type(a) is type(b) else ("plain value", f"{path}: {a!r} against {b!r}")
 
     def tensor(self, path, a, b):
@@ -175,8 +176,11 @@ class Judge:
         """Which NaN is seen where its bits are taken for integers, or its sign."""
         if self.bits and all_nan(a, b):
             return True
-        tells = (self.special or DIVIDES.search(self.text)) and (self.bits or TELLS_NAN.search(self.text))
-        return bool(tells) and not b.is_floating_point()
+        return self.tells_nan() and not b.is_floating_point()
+
+    def tells_nan(self):
+        """Whether there may be such, whose bits or sign are looked at."""
+        return bool((self.special or DIVIDES.search(self.text)) and (self.bits or TELLS_NAN.search(self.text)))
 
     def shows_sign(self, a, b):
         """The sign of a zero, which is not promised, where something is made of it: infinities, what copies signs, angles."""

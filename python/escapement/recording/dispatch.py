@@ -197,8 +197,13 @@ def draws_elsewhere(gm):
     return found
 
 
+def region_in_place(graph, identifier, *operands):
+    """torch.compiler.nested_compile_region. Its own kernel refuses to run where a mode of torch's is on, as in the first call of a graph with gradients."""
+    return graph([*operands]) if getattr(graph, "_boxed_call", False) else graph(*operands)
+
+
 FLOWS = {"cond": branch, "while_loop": loop, "map_impl": each, "scan": scan}
-OWN_KERNELS = {**FLOWS, **dict.fromkeys(CHECKPOINTS, body_of_checkpoint),
+OWN_KERNELS = {**FLOWS, **dict.fromkeys(CHECKPOINTS, body_of_checkpoint), "invoke_subgraph": region_in_place,
                **dict(zip(DRAWN_TWICE, (draw_and_keep_state, draw_from_state)))}
 
 

@@ -11,7 +11,10 @@ Numbers whose node is the core's are made as the classes below; those of other t
 
 import abc
 import functools
+import math
 import sys
+import threading
+import weakref
 
 import torch
 
@@ -22,11 +25,12 @@ from .locator import FRAMEWORK
 
 COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
 
-# Of NumPy's functions those that ask an object's operators.
+# Of NumPy's functions those that ask an object's operators, and are given what NumPy has no narrower type for.
 BY_OPERATORS = frozenset((
     "add", "subtract", "multiply", "divide", "true_divide", "floor_divide", "remainder", "power", "negative", "absolute", "less", "less_equal", "greater",
-    "greater_equal", "equal", "not_equal", "maximum", "minimum", "floor", "ceil",
+    "greater_equal", "equal", "not_equal", "maximum", "minimum",
 ))
+AS_FLOATS = {"floor": math.floor, "ceil": math.ceil}   # of a float: a float in NumPy, an integer in Python
 
 
 CHECKS = abc.ABCMeta.__instancecheck__.__code__   # of `isinstance(n, numbers.Number)`: who wrote that asks
@@ -57,7 +61,9 @@ class Number:
 
     def __array_ufunc__(self, ufunc, method, *inputs, **given):
         """NumPy: what it does by Python's operators stays an expression, for all else (`np.sqrt(n)`) the number is read."""
-        if ufunc.__name__ in BY_OPERATORS:
+        if ufunc.__name__ in AS_FLOATS and method == "__call__" and isinstance(inputs[0], torch.SymFloat) and not given:
+            return torch.sym_float(AS_FLOATS[ufunc.__name__](inputs[0]))
+        if ufunc.__name__ in BY_OPERATORS and all(map(is_wide_enough, inputs)):
             inputs = [as_object(value) if isinstance(value, NUMBERS) else value for value in inputs]
         else:
             inputs = [plain(value) for value in inputs]
@@ -82,6 +88,12 @@ def decided(name, method):
         return answer if not isinstance(answer, torch.SymBool) or asked_by_framework() else bool(answer)
 
     return compare
+
+
+def is_wide_enough(value):
+    """Whether NumPy computes with it as Python does: not its narrower numbers, which overflow, nor arrays, whose elements are of C."""
+    dtype = getattr(value, "dtype", None)
+    return dtype is None or dtype == object or not getattr(value, "shape", ()) and dtype in ("float64", "int64", "bool")
 
 
 def as_object(value):
@@ -122,9 +134,30 @@ def made_as(torchs, own):
         if kind is not torchs or not ours(node):
             return object.__new__(kind)
         read_now = not asked_by_framework() if torchs is torch.SymBool else torchs is torch.SymInt and is_wide(node)
-        return value_of(node) if read_now else object.__new__(own)
+        return value_of(node) if read_now else noted(object.__new__(own))
 
     return make
+
+
+_MADE = {}   # thread -> weak references to the numbers that a recording has made there
+
+
+def note_numbers():
+    """From now on, of this thread, until left_over() is asked."""
+    _MADE[threading.get_ident()] = []
+
+
+def noted(number):
+    made = _MADE.get(threading.get_ident())
+    if made is not None:
+        made.append(weakref.ref(number))
+    return number
+
+
+def left_over():
+    """Those that somebody still holds."""
+    made = _MADE.pop(threading.get_ident(), ())
+    return [number for reference in made if (number := reference()) is not None]
 
 
 @functools.cache

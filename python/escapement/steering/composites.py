@@ -51,7 +51,40 @@ def kron(self, other):
     return aten._unsafe_view(self.reshape(outer) * other.reshape(inner), [a * b for a, b in zip(left, right)])   # raises where eager does
 
 
-PARTS = {aten.max_pool1d.default: max_pool1d, aten.take_along_dim.default: take_along_dim, aten.kron.default: kron}
+def pad_circular(self, pad):
+    """Parts side by side. ATen writes them one by one into a new tensor, of which a functional graph makes a copy of everything for each."""
+    spatial = len(pad) // 2
+    if self.dim() != spatial + 2 or any(size < 0 for size in pad):   # what is cut off, or what ATen refuses
+        return aten._pad_circular.default._op_dk(KEY, self, pad)
+    for axis, (before, after) in zip(range(-1, -spatial - 1, -1), zip(pad[::2], pad[1::2])):
+        size = self.shape[axis]
+        if before > size or after > size:
+            raise RuntimeError("Padding value causes wrapping around more than once.")
+        parts = [self.narrow(axis, size - before, before), self, self.narrow(axis, 0, after)]
+        self = torch.cat([part for part, given in zip(parts, (before != 0, True, after != 0)) if given], axis) if before != 0 or after != 0 else self
+    return self if any(size != 0 for size in pad) else self.clone()
+
+
+PARTS = {aten.max_pool1d.default: max_pool1d, aten.take_along_dim.default: take_along_dim, aten.kron.default: kron, aten._pad_circular.default: pad_circular}
+
+
+def multilabel_margin_loss(self, target, reduction):
+    """Labels behind a row's first -1 do not count. (They do in torch's own parts, which autograd's tracing would take.)"""
+    shape, self, target = target.shape, torch.atleast_2d(self), torch.atleast_2d(target)
+    torch._check(len(shape) <= 2 and self.shape[1] != 0, lambda: f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(shape)}")
+    torch._check(target.shape == self.shape, lambda: f"inconsistent target size: {list(shape)} for input of size: {list(self.shape)}")
+    classes = torch.arange(self.shape[1], device=target.device)
+    end = torch.where(target == -1, classes, self.shape[1]).amin(-1, keepdim=True)
+    labels = torch.where(classes < end, target, -1)
+    is_target = (classes == labels.unsqueeze(-1)).any(1)
+    margins = (1 - self.gather(1, labels.clamp_min(0)).unsqueeze(-1) + self.unsqueeze(1)).clamp_min(0)
+    counted = (labels != -1).unsqueeze(-1) & ~is_target.unsqueeze(1)
+    losses = torch.where(counted, margins, 0).sum((1, 2)) / self.shape[1]
+    loss = losses.mean() if reduction == 1 else losses.sum() if reduction == 2 else losses.reshape(shape[:-1])
+    return loss, is_target.to(self.dtype).reshape(shape)
+
+
+CORRECTED = {aten.multilabel_margin_loss_forward.default: multilabel_margin_loss}   # where torch's parts give something else than its kernels
 
 WHOLE = {**{operator: (made, None) for operator, made in recurrent.PARTS.items()}, **whole_operators.PARTS}
 
@@ -59,9 +92,11 @@ WHOLE = {**{operator: (made, None) for operator, made in recurrent.PARTS.items()
 @contextlib.contextmanager
 def by_symbols(answers):
     """`answers`: oblivious.Answers of the compile. Compiles are serialised by Dynamo, so torch's own table can be changed for the time of one."""
-    before = {(operator, key): operator.py_kernels.get(key) for operator in (*PARTS, *WHOLE) for key in KEYS}
+    before = {(operator, key): operator.py_kernels.get(key) for operator in (*PARTS, *WHOLE, *CORRECTED) for key in KEYS}
     for operator, parts in PARTS.items():
         enter(operator, KEY, parts)
+    for operator, parts in CORRECTED.items():
+        enter(operator, DispatchKey.Autograd, parts)
     for operator, made in WHOLE.items():
         for key in KEYS:
             parts = before[operator, key] or (functools.partial(operator._op_dk, KEY) if key is KEY else None)   # else ATen's own

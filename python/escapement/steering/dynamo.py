@@ -24,6 +24,7 @@ import json
 import logging
 import threading
 import time
+import types
 
 import torch
 import torch._dynamo
@@ -59,7 +60,8 @@ SkipFrame = dynamo_exc.SkipFrame
 RESTART = dynamo_exc.TensorifyScalarRestartAnalysis
 RETRY = (dynamo_exc.TorchRuntimeError, dynamo_exc.InternalTorchDynamoError, dynamo_exc.BackendCompilerFailed,
          dynamo_exc.UserError)
-WRAPPER_LINKS = ("_torchdynamo_orig_backend", "compiler_fn", "func")
+WRAPPER_LINKS = ("_torchdynamo_orig_backend", "compiler_fn", "func", "backend_compile_fn")
+MOST_WRAPPERS = 16
 
 # Dynamo's words where an assert of the program fails, and where the program raises something.
 FAILED_ASSERTION, RAISED = "Assertion failed on symbolic shapes", "Observed exception"
@@ -148,12 +150,25 @@ def is_ours(fn):
 
 
 def wrappers(fn):
-    """torch.compile wraps the backend several times; each wrapper keeps the next under one of a few names."""
-    for _ in range(8):
-        if fn is None:
+    """torch.compile wraps the backend several times; each wrapper keeps the next under one of a few names. DistributedDataParallel's is a method of what
+    keeps it, and a function of the user's names it."""
+    todo = [fn]
+    for _ in range(MOST_WRAPPERS):
+        if not todo:
             return
+        fn = todo.pop()
         yield fn
-        fn = next((found for link in WRAPPER_LINKS if (found := getattr(fn, link, None)) is not None), None)
+        held = getattr(fn, "__self__", None)
+        found = [getattr(holder, link, None) for holder in (fn, held) if holder is not None for link in WRAPPER_LINKS]
+        todo += [*named_by(fn), *(wrapped for wrapped in found if wrapped is not None)][::-1]
+
+
+def named_by(fn):
+    """What a function of the user's refers to, of what could be a backend."""
+    if not isinstance(fn, types.FunctionType) or fn.__module__.partition(".")[0] == "torch":
+        return []
+    held = [cell.cell_contents for cell in fn.__closure__ or () if cell != types.CellType()]
+    return [value for value in (*held, *(fn.__globals__.get(name) for name in fn.__code__.co_names)) if value is state["backend"]]
 
 
 # --- the wrapped functions

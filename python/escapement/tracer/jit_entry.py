@@ -7,6 +7,7 @@ While recording it also watches what must not happen unseen: an exception that o
 a changed argument container. Attempt is the evidence.
 """
 
+import dis
 import gc
 import itertools
 import os
@@ -28,7 +29,7 @@ from .json_numbers import json_reads_them
 from .outside import calls_watched
 from .results import Builder, Ended, Results, changed, is_marked, snapshot, store
 from .tree import KEY, Copies, Reader, Unsupported, generators_in, leaf_names, unflatten
-from .watch import host_state, same_state
+from .watch import host_state, put_back_draws, same_state
 
 RECORDING = set()     # identities of the threads that record a jitted function
 os.register_at_fork(after_in_child=lambda: RECORDING.intersection_update({threading.get_ident()}))
@@ -57,16 +58,25 @@ class NeedsTape(EscapementError):
 class Attempt:
     """What was true when a recording started, to tell whether the program may be run again."""
 
-    def __init__(self, tensors, generators):
-        self._tensors = tensors
+    def __init__(self, tensors, generators, host):
+        """`host()`: Python's own state, as far as it is looked at."""
+        self._tensors, self._host, self._before = tensors, host, host()
         self._versions = None if tensors is None else versions(tensors)
         with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(KEY)):
             self._random = [(generator, generator.get_state()) for generator in (torch.default_generator, *generators)]
-        self._world, self._written = core().World(), True
+        self._world, self._written, self._steady = core().World(), True, True
 
     def note_end(self):
         """While the recording is not over."""
-        self._written = core().has_written()
+        self._written, self._steady = core().has_written(), self.steady()
+
+    def steady(self):
+        """Whether Python's state is what it was."""
+        (held, *rest), (held_before, *rest_before) = self._host(), self._before
+        return same_state(held_before, held) and rest_before == rest
+
+    def changed_host(self):
+        return not self._steady
 
     def wants_gradients(self):
         with plainly():
@@ -78,6 +88,7 @@ class Attempt:
     def restore(self):
         for generator, state in self._random:
             generator.set_state(state)
+        put_back_draws(self._before[-1])
 
 
 def versions(tensors):
@@ -105,7 +116,7 @@ class Entry:
         self.table, self.family, self._fn, self._structure = table, family, fn, structure
         self._floats = [type(leaf) is float for leaf in leaves]
         self._integers = [type(leaf) is int for leaf in leaves]
-        self._lock, self._numbers, self._failures, self._ended, self._put_away = fork_safe_lock(), {}, {}, {}, {}
+        self._lock, self._numbers, self._failures, self._ended, self._put_away, self._given = fork_safe_lock(), {}, {}, {}, {}, {}
         self.ever_put_away = False
         self.results, self.recipes, self.reason, self.runs = [], [], None, 0
         self.lone = sum(isinstance(leaf, torch.Tensor) for leaf in leaves) < 2   # no two arguments can be one tensor
@@ -146,9 +157,10 @@ class Entry:
             self.take_ended()
             return outputs
         thread, watch = threading.get_ident(), self.table.watch
-        attempt, before = Attempt(caller_tensors(sys._getframe(2), watch), self._generators), (watch.state(), watch.plain_key(), host_state(watch.randoms))
+        attempt = Attempt(caller_tensors(sys._getframe(2), watch), self._generators, lambda: (watch.state(), watch.plain_key(), host_state(watch.randoms)))
         try:
             RECORDING.add(thread)
+            symbols.note_numbers()
             self._locator.saw_gradients = False
             with json_reads_them(), numbers_select(), callees_run_their_own_code(), calls_watched(), watch.metadata.asking() as asked:
                 outputs = self._run(leaves)
@@ -160,7 +172,9 @@ class Entry:
         finally:
             RECORDING.discard(thread)
         self.take_ended()
-        steady = same_state(before[0], watch.state()) and before[1:] == (watch.plain_key(), host_state(watch.randoms)) and watch.metadata.is_steady(asked)
+        steady = attempt.steady() and watch.metadata.is_steady(asked)
+        if not steady:   # else the core would see them kept
+            self._given[thread] = leaves
         self._judge(steady)
         if steady and watch.metadata.learn(asked):
             renew(self.table)
@@ -235,6 +249,10 @@ class Entry:
     def take_put_away(self):
         """The copies of the caller's containers, if the function has put one of them somewhere."""
         return self._put_away.pop(threading.get_ident(), ())
+
+    def take_given(self):
+        """What stood for the leaves of the call that was recorded."""
+        return self._given.pop(threading.get_ident(), ())
 
     def take_ended(self):
         return self._ended.pop(threading.get_ident(), None)
@@ -326,6 +344,17 @@ def container_of(structure, of_child):
     children = [of_child(child) for child in structure[2]]
     names = tuple(key.value for key in extra) if how is dict else None
     return ([how, names, *(child[0] for child in children)],) if all(children) else None
+
+
+RAISES = dis.opmap["RAISE_VARARGS"]
+
+
+def is_raised_by_program(error):
+    """By a `raise` or an `assert` in Python, not by what C code, or torch, made of its arguments."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_code.co_code[trace.tb_lasti] == RAISES
 
 
 def cannot_record(error):

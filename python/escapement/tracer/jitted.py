@@ -12,6 +12,7 @@ recording, come to __call__.
 import collections
 import functools
 import inspect
+import re
 import threading
 import types
 import weakref
@@ -26,8 +27,9 @@ from ..limits import EXACT, FLOATS, GENERATORS, KEYS, REST, SERVED, SETTLED, TAB
 from ..locks import fork_safe_lock
 from ..option_values import disabled, resolve
 from ..recording.locator import place_of
+from .aftermath import put_in_order, recorded_in
 from .check import Checker
-from .jit_entry import KEY, RECORDING, Bypass, Entry, Marked, NeedsTape, call_names, cannot_record, kind_of
+from .jit_entry import KEY, RECORDING, Bypass, Entry, Marked, NeedsTape, call_names, cannot_record, is_raised_by_program, kind_of
 from .objects import replace_references
 from .replayed import replayed
 from .results import is_recorded, real
@@ -313,11 +315,13 @@ class Jitted:
         except Exception as error:
             return self._failed(entry, error, leaves, originals, args, kwargs)
         if entry.runs != before:
-            self._settle_run(entry, found, originals)
+            self._settle_run(entry, found, originals, leaves)
         return entry.results[found[-1]](found, originals)
 
-    def _settle_run(self, entry, found, originals):
+    def _settle_run(self, entry, found, originals, leaves):
         """The function itself has run."""
+        given = entry.take_given()
+        put_in_order(tensors_of(given, leaves) if self._health.leaks else (), ours=(given,))
         if grad_mode() and any_requires_grad(found):
             entry.give_up("gradient")   # through a tensor that no argument and no module holds
         for copy, original in zip(entry.take_put_away(), originals):
@@ -326,14 +330,17 @@ class Jitted:
 
     def _failed(self, entry, error, leaves, originals, args, kwargs):
         """An exception from a region: the program's own, or one that only symbolic values bring about."""
-        failure, ended = entry.take_failure(), entry.take_ended()
+        failure, ended, _ = entry.take_failure(), entry.take_ended(), entry.take_given()
         reason = "unsupported_result" if failure is None else FAILURES.get(type(error), "recording_raised")
-        again = failure is not None and failure.repeatable()
+        again = failure is not None and failure.repeatable() and not is_done(error, failure)
         if again and self._options["strict"] and self._needs_constants(entry, reason):
             return self._once_more(failure, entry, args, kwargs)
-        result = self._again(failure, args, kwargs) if again else ended and ended.hand_over(originals, leaves, getattr(error, "result", None))
+        result = self._again(failure, args, kwargs) if again else hand_over(ended, error, originals, leaves)
         if not again and not isinstance(error, Bypass):
-            raise error if failure is None else cannot_record(error)
+            if failure is not None and is_about_symbols(error):   # it would be raised by every recording
+                with self._lock:
+                    self._forget(entry, reason)
+            raise error if failure is None or is_raised_by_program(error) else cannot_record(error)
         if failure is not None:
             with self._lock:
                 self._forget(entry, reason)
@@ -579,6 +586,35 @@ class Jitted:
 
     def __repr__(self):
         return f"<escapement.jit of {self._fn!r}>"
+
+
+def tensors_of(given, leaves):
+    """(what stood for a tensor in a recording, the caller's tensor)"""
+    return [(ours, leaf) for ours, leaf in zip(given, leaves) if isinstance(ours, torch.Tensor)]
+
+
+def is_done(error, failure):
+    """Whether a run that ended otherwise than in known results is as good as eager's, so that nothing that it did need be done twice."""
+    if isinstance(error, Marked):
+        return False
+    if isinstance(error, Bypass):
+        return recorded_in(error.result)[1]
+    return failure.changed_host() and is_raised_by_program(error)
+
+
+def hand_over(ended, error, originals, leaves):
+    """The result, as the caller knows it."""
+    result = getattr(error, "result", None)
+    recorded = recorded_in(result)[0]
+    result = ended and ended.hand_over(originals, leaves, result)
+    return put_in_order([(tensor, ended.real(tensor)) for tensor in recorded] if ended else (), result, (recorded,))
+
+
+SYMBOLS = re.compile(r"Sym(Int|Float|Bool)\b|\ban? int(eger)?\b")
+
+
+def is_about_symbols(error):
+    return isinstance(error, TypeError) and not is_raised_by_program(error) and SYMBOLS.search(str(error)) is not None
 
 
 def weak_method(method):

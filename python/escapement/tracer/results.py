@@ -206,6 +206,10 @@ class Ended:
             self._take_attributes(ours, given)
         return self._settled(result)
 
+    def real(self, tensor):
+        """What a recorded tensor stands for; after hand_over()."""
+        return self._stands_for.get(id(tensor)) if id(tensor) in self._stands_for else real(tensor)
+
     def _take_attributes(self, ours, given):
         for name, value in list(attributes(ours).items()):
             setattr(given, name, self._settled(value))

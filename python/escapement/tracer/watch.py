@@ -164,24 +164,26 @@ class Replaced:
         if isinstance(value, dict):
             self._dict(value, depth)
         elif isinstance(value, (list, collections.deque)):
-            for at, item in enumerate([*value]):
+            for at, item in enumerate([*(list if isinstance(value, list) else collections.deque).__iter__(value)]):
                 self._item(value, at, item, depth)
         return value
 
     def _item(self, container, at, item, depth):
         now = self.of(item, depth - 1)
-        if now is not item:
-            container[at] = now
+        if now is not item:   # not by methods of the program's own
+            (list if isinstance(container, list) else collections.deque).__setitem__(container, at, now)
 
     def _dict(self, value, depth):
-        items = [(self.of(key, depth - 1), self.of(item, depth - 1)) for key, item in value.items()]
-        if all(key is now for key, (now, _) in zip(value, items)):
+        base = collections.OrderedDict if isinstance(value, collections.OrderedDict) else dict   # not methods of the program's own, or Counter's
+        items = [(self.of(key, depth - 1), self.of(item, depth - 1)) for key, item in base.items(value)]
+        if all(key is now for key, (now, _) in zip(base.keys(value), items)):
             for key, item in items:
-                if value[key] is not item:
-                    value[key] = item
+                if base.__getitem__(value, key) is not item:
+                    base.__setitem__(value, key, item)
         else:   # in the order in which they were put there
-            value.clear()
-            value.update(items)
+            base.clear(value)
+            for key, item in items:
+                base.__setitem__(value, key, item)
 
 
 def owners_of(found):
@@ -211,7 +213,36 @@ def host_state(randoms=()):
     numpy = sys.modules.get("numpy.random")
     drawn = numpy.get_state() if numpy else ()
     drawn = [value.tobytes() if hasattr(value, "tobytes") else value for value in drawn]
-    return random.getstate(), drawn, dict(vars(torch._tensor_str.PRINT_OPTS)), events_seen(), [*map(drawn_by, randoms)]
+    return random.getstate(), drawn, dict(vars(torch._tensor_str.PRINT_OPTS)), events_seen(), [*map(drawn_by, randoms)], States(randoms)
+
+
+class States:
+    """Of generators of Python's and NumPy's, to be put back. Two of these are equal: drawn_by compares them."""
+
+    def __init__(self, randoms):
+        numpy = sys.modules.get("numpy.random")
+        self._states = [(random.setstate, random.getstate()), *([(numpy.set_state, numpy.get_state())] if numpy else [])]
+        for generator in randoms:
+            if isinstance(generator, random.Random) and not isinstance(generator, random.SystemRandom):
+                self._states.append((generator.setstate, generator.getstate()))
+            elif hasattr(generator, "bit_generator"):
+                self._states.append((functools.partial(setattr, generator.bit_generator, "state"), generator.bit_generator.state))
+            elif hasattr(generator, "set_state"):
+                self._states.append((generator.set_state, generator.get_state()))
+
+    def put_back(self):
+        for put, state in self._states:
+            put(state)
+
+    def __eq__(self, other):
+        return isinstance(other, States)
+
+    __hash__ = None
+
+
+def put_back_draws(host):
+    """Of host_state()."""
+    host[-1].put_back()
 
 
 def same_state(before, after):

@@ -28,6 +28,10 @@ PROGRAMS = {
     "fill_diagonal_": lambda x: (x * 1).fill_diagonal_(2.0), "fill_diagonal_ of t": lambda x: (x * 1).t().fill_diagonal_(0),
     "fill_diagonal_ of a part": lambda x: [y := x * 1, y[1:, 1:].fill_diagonal_(3)][0], "fill_diagonal_ around": lambda x: (x * 1).fill_diagonal_(2.0, wrap=False),
     "fill_diagonal_ by name": lambda x: (x * 1).fill_diagonal_(fill_value=4),
+    "pad around": lambda x: F.pad(x[None], (1, 2), mode="circular") * 2, "pad around on one side": lambda x: F.pad(x[None], (0, 3), mode="circular") + 1,
+    "pad around in two dims": lambda x: F.pad(x[None, None], (1, 2, 3, 0), mode="circular") * 2, "pad around in a convolution": torch.nn.Sequential(
+        torch.nn.Unflatten(0, (1, 1, -1)), torch.nn.Conv2d(1, 2, 3, padding=1, padding_mode="circular"), torch.nn.Flatten(0, 2)),
+    "pad around, three dims": lambda x: F.pad(x[None, None, None], (1, 1, 2, 2, 0, 1), mode="circular"), "pad around by nothing": lambda x: F.pad(x[None] * 2, (0, 0), mode="circular"),
 }
 
 
@@ -55,6 +59,7 @@ REFUSED = {
     "too large a window": lambda x: F.max_pool1d(x, 40), "padding beyond half": lambda x: F.max_pool1d(x, 2, padding=2), "ranks": lambda x: x.take_along_dim(torch.tensor([0]), 0),
     "sizes": lambda x: x.take_along_dim(torch.zeros(3, 3, dtype=torch.long), 0), "no integers": lambda x: x.take_along_dim(x, 0), "kron of t": lambda x: torch.kron(x.t(), x),
     "a number": lambda x: x.sum().take_along_dim(torch.tensor(0), 0), "no such axis": lambda x: x.take_along_dim(indices(x, 2), 5), "no such axis from the end": lambda x: x.take_along_dim(indices(x, 2), -3),
+    "pad around twice": lambda x: F.pad(x[None], (x.shape[1] + 1, 0), mode="circular"),
     "no matrix": lambda x: x[0].fill_diagonal_(1), "several numbers": lambda x: (x * 1).fill_diagonal_(x),
 }
 
@@ -73,3 +78,45 @@ def test_other_backends_have_torchs_own():
     before = [dict(operator.py_kernels) for operator in (torch.ops.aten.max_pool1d.default, torch.ops.aten.kron.default)]
     torch.compile(lambda x: F.max_pool1d(x, 2) * torch.kron(x, x).sum(), backend="escapement")(torch.ones(4, 6))
     assert [dict(operator.py_kernels) for operator in (torch.ops.aten.max_pool1d.default, torch.ops.aten.kron.default)] == before
+
+
+def labels_of(x, seed):
+    """Rows of labels that end, or do not, with others behind the end."""
+    targets = torch.randint(-1, x.shape[-1], x.shape, generator=torch.Generator().manual_seed(seed))
+    targets[..., 0] = targets[..., 0].clamp_min(0)
+    if x.dim() == 2 and len(x) > 2:
+        targets[1] = -1
+        targets[2] = torch.arange(x.shape[-1])
+    return targets
+
+
+@pytest.mark.parametrize("gradients", (False, True), ids=("plain", "gradients"))
+@pytest.mark.parametrize("reduction", ("mean", "sum", "none"))
+def test_labels_behind_the_end_do_not_count(reduction, gradients):
+    """Torch's parts of this loss, which autograd's tracing would take, count them."""
+    compiled = torch.compile(F.multilabel_margin_loss, backend="escapement")
+    for shape in ((5, 4), (7, 9), (3, 4), (2, 6), (4,), (9,)):
+        for seed in range(3):
+            x = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+            ours, theirs = x.clone().requires_grad_(gradients), x.clone().requires_grad_(gradients)
+            targets = labels_of(x, seed)
+            result, expected = compiled(ours, targets, reduction=reduction), F.multilabel_margin_loss(theirs, targets, reduction=reduction)
+            torch.testing.assert_close(result, expected)
+            if gradients:
+                result.sum().backward(), expected.sum().backward()
+                torch.testing.assert_close(ours.grad, theirs.grad)
+    assert LEDGER.counters()["compiles"] == 2   # of either rank
+
+
+OTHERS_IN_PARTS = {   # what else autograd's tracing takes apart as torch has it
+    "multi_margin_loss": lambda x: F.multi_margin_loss(x, torch.arange(x.shape[0]) % x.shape[1])[None], "squared": lambda x: F.multi_margin_loss(x, torch.arange(x.shape[0]) % x.shape[1], p=2, margin=0.3)[None],
+    "weighted": lambda x: F.multi_margin_loss(x, torch.arange(x.shape[0]) % x.shape[1], weight=torch.linspace(1, 2, x.shape[1]), reduction="none"),
+    "hardshrink": lambda x: F.hardshrink(x * 2, 0.3), "softshrink": lambda x: F.softshrink(x * 2, 0.3), "hardshrink of nan": lambda x: F.hardshrink(x / x.clamp_min(0), 0.3),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS_IN_PARTS)
+def test_parts_are_what_the_kernels_do(name):
+    compiled = torch.compile(OTHERS_IN_PARTS[name], backend="escapement")
+    for sizes in ((5, 6), (7, 9), (1, 4), (3, 1)):
+        torch.testing.assert_close(found(compiled, sizes, True), found(OTHERS_IN_PARTS[name], sizes, True), equal_nan=True)

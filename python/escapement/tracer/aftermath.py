@@ -1,0 +1,190 @@
+"""What a recording that is over has left in the program's objects: symbols and recorded tensors, replaced by what they stand for wherever Python's collector
+finds them. A symbol is of no use to code that wants an int of C, and a recorded tensor is not the object that the caller gave.
+
+In lists, dicts, sets, deques, attributes, closures, defaults and exceptions this is done in place; tuples, sizes, slices and frozensets are made anew, and
+what holds these holds the new ones. Out of reach is what generators, `map` and other iterators of C hold.
+"""
+
+import collections
+import functools
+import gc
+import itertools
+import types
+
+import torch
+
+from ..limits import AFTERMATH, OBJECT_DEPTH
+from ..recording import symbols
+from ..recording.arithmetic import value_of
+from .results import is_recorded, real
+
+REMADE = (tuple, frozenset, slice)
+IN_PLACE = (list, dict, set, collections.deque, types.CellType, types.FunctionType, BaseException, functools.partial)
+NOT_ENTERED = (torch.nn.Module, types.ModuleType, type)
+ON_HEAP = 1 << 9   # of a type's flags: made by a class statement, or as one
+OF_CLASSES = frozenset(("__module__", "__doc__"))   # are in every class's own namespace
+
+
+class Instead:
+    """Objects, and what is put in the place of each."""
+
+    def __init__(self, pairs):
+        self.old, self._new, self._places = [], [], {}
+        for old, new in pairs:
+            self.add(old, new)
+
+    def add(self, old, new):
+        self._places[id(old)] = len(self.old)
+        self.old.append(old)
+        self._new.append(new)
+
+    def __call__(self, value):
+        place = self._places.get(id(value))
+        return value if place is None else self._new[place]
+
+    def concerns(self, values):
+        return any(id(value) in self._places for value in values)
+
+
+def put_in_order(pairs=(), result=None, ours=()):
+    """After a recording of this thread: `pairs` of (recorded tensor, what it stands for), and all symbols. The result, which may be a new one.
+    `ours`: lists and tuples of the caller's that hold what is replaced, and stay as they are."""
+    instead = Instead([*pairs, *((number, value_of(number.node)) for number in symbols.left_over())])
+    wave = [*instead.old]
+    apart = {id(instead.old), *map(id, ours)}
+    for _ in range(2 * OBJECT_DEPTH if wave else 0):
+        made = []
+        for holder in gc.get_referrers(*wave):
+            if holder is not wave and id(holder) not in apart and not type(holder).__module__.startswith("escapement"):
+                replace_in(holder, instead, made)
+        wave = made
+        apart.add(id(made))
+        if not made:
+            break
+    return instead(result)
+
+
+def replace_in(holder, instead, made):
+    if isinstance(holder, REMADE):
+        now = remade(holder, instead)
+        if now is not None:
+            instead.add(holder, now)
+            made.append(holder)
+    elif isinstance(holder, list):
+        for at, item in enumerate([*list.__iter__(holder)]):
+            if instead(item) is not item:
+                list.__setitem__(holder, at, instead(item))
+    elif isinstance(holder, dict):
+        in_dict(holder, instead)
+    elif isinstance(holder, set):
+        for item in [item for item in set.__iter__(holder) if instead(item) is not item]:
+            set.discard(holder, item)
+            set.add(holder, instead(item))
+    elif isinstance(holder, collections.deque):
+        for at, item in enumerate([*holder]):
+            if instead(item) is not item:
+                collections.deque.__setitem__(holder, at, instead(item))
+    elif not isinstance(holder, types.FrameType):
+        in_attributes(holder, instead)
+
+
+def in_dict(holder, instead):
+    base = collections.OrderedDict if isinstance(holder, collections.OrderedDict) else dict
+    items = [*base.items(holder)]
+    if instead.concerns(key for key, _ in items):   # in the order in which they were put there
+        base.clear(holder)
+        for key, value in items:
+            base.__setitem__(holder, instead(key), instead(value))
+        return
+    owner = class_of(holder)
+    for key, value in items:
+        if instead(value) is not value:
+            base.__setitem__(holder, key, instead(value)) if owner is None else setattr(owner, key, instead(value))
+
+
+def class_of(space):
+    """The class whose namespace a dict is: what changes there must be told to Python."""
+    if not OF_CLASSES <= space.keys():
+        return None
+    return next((kind for kind in gc.get_referrers(space) if isinstance(kind, type)), None)
+
+
+def in_attributes(holder, instead):
+    """Of cells, functions, exceptions, and objects of classes."""
+    if isinstance(holder, types.CellType):
+        holder.cell_contents = instead(holder.cell_contents)
+    elif isinstance(holder, types.FunctionType):
+        holder.__defaults__ = instead(holder.__defaults__)
+    elif isinstance(holder, functools.partial):
+        function, given, named, space = holder.__reduce__()[2]
+        holder.__setstate__((instead(function), instead(given), instead(named), space))
+    elif type(holder).__flags__ & ON_HEAP and not isinstance(holder, type):
+        if isinstance(holder, BaseException):
+            holder.args = instead(holder.args)
+        in_slots(holder, instead)
+        space = getattr(holder, "__dict__", None)
+        if type(space) is dict:
+            in_dict(space, instead)
+    elif isinstance(holder, BaseException):
+        holder.args = instead(holder.args)
+
+
+def in_slots(holder, instead):
+    for name, member in itertools.chain.from_iterable(vars(kind).items() for kind in type(holder).__mro__):
+        if isinstance(member, types.MemberDescriptorType) and name not in ("__dict__", "__weakref__"):
+            try:
+                value = member.__get__(holder)
+                if instead(value) is not value:
+                    member.__set__(holder, instead(value))
+            except (AttributeError, TypeError):   # nothing there, or read only
+                pass
+
+
+def remade(holder, instead):
+    """None of a kind whose making is its own."""
+    kind = type(holder)
+    if kind is slice:
+        return slice(instead(holder.start), instead(holder.stop), instead(holder.step))
+    items = [instead(item) for item in (frozenset if kind is frozenset else tuple).__iter__(holder)]
+    if kind in (tuple, frozenset, torch.Size) or hasattr(kind, "n_sequence_fields"):
+        return kind(items)
+    return tuple.__new__(kind, items) if hasattr(kind, "_fields") and kind.__bases__ == (tuple,) else None
+
+
+# --- what a result holds
+
+def recorded_in(result):
+    """(recorded tensors, whether put_in_order reaches all that is recorded) of all that a result refers to."""
+    tensors, seen, todo = [], {id(result)}, [(None, result)]
+    while todo:
+        holder, value = todo.pop()
+        if is_recorded(value):
+            if holder is not None and not can_replace_in(holder):
+                return tensors, False
+            if isinstance(value, torch.Tensor):
+                tensors.append(value)
+            continue
+        for part in referred(value):
+            if id(part) not in seen:
+                seen.add(id(part))
+                todo.append((value, part))
+        if len(seen) > AFTERMATH:
+            return tensors, False
+    return tensors, True
+
+
+def can_replace_in(holder):
+    kind = type(holder)
+    if isinstance(holder, REMADE):
+        return kind in (tuple, frozenset, slice, torch.Size) or hasattr(kind, "n_sequence_fields") or hasattr(kind, "_fields") and kind.__bases__ == (tuple,)
+    return isinstance(holder, IN_PLACE) or bool(kind.__flags__ & ON_HEAP)
+
+
+def referred(value):
+    if isinstance(value, NOT_ENTERED) or isinstance(value, torch.Tensor):
+        return ()
+    if isinstance(value, types.FunctionType):   # not its globals
+        return (*(value.__closure__ or ()), *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values(), vars(value))
+    if getattr(getattr(value, "dtype", None), "hasobject", False):   # NumPy's, which the collector does not know
+        return [*value.flat]
+    return gc.get_referents(value)
