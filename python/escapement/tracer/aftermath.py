@@ -15,12 +15,14 @@ import torch
 
 from ..limits import AFTERMATH, OBJECT_DEPTH
 from ..recording import symbols
-from ..recording.arithmetic import value_of
-from .results import is_recorded, real
+from ..recording.arithmetic import NUMBERS, value_of
+from .objects import is_a
+from .results import is_recorded
+from .search import space_of
 
 REMADE = (tuple, frozenset, slice)
 IN_PLACE = (list, dict, set, collections.deque, types.CellType, types.FunctionType, BaseException, functools.partial)
-NOT_ENTERED = (torch.nn.Module, types.ModuleType, type)
+NOT_ENTERED = (torch.Tensor, torch.nn.Module, types.ModuleType, type)
 ON_HEAP = 1 << 9   # of a type's flags: made by a class statement, or as one
 OF_CLASSES = frozenset(("__module__", "__doc__"))   # are in every class's own namespace
 
@@ -65,31 +67,31 @@ def put_in_order(pairs=(), result=None, ours=()):
 
 
 def replace_in(holder, instead, made):
-    if isinstance(holder, REMADE):
+    if is_a(holder, REMADE):
         now = remade(holder, instead)
         if now is not None:
             instead.add(holder, now)
             made.append(holder)
-    elif isinstance(holder, list):
+    elif is_a(holder, list):
         for at, item in enumerate([*list.__iter__(holder)]):
             if instead(item) is not item:
                 list.__setitem__(holder, at, instead(item))
-    elif isinstance(holder, dict):
+    elif is_a(holder, dict):
         in_dict(holder, instead)
-    elif isinstance(holder, set):
+    elif is_a(holder, set):
         for item in [item for item in set.__iter__(holder) if instead(item) is not item]:
             set.discard(holder, item)
             set.add(holder, instead(item))
-    elif isinstance(holder, collections.deque):
-        for at, item in enumerate([*holder]):
+    elif is_a(holder, collections.deque):
+        for at, item in enumerate([*collections.deque.__iter__(holder)]):
             if instead(item) is not item:
                 collections.deque.__setitem__(holder, at, instead(item))
-    elif not isinstance(holder, types.FrameType):
+    if not is_a(holder, types.FrameType):
         in_attributes(holder, instead)
 
 
 def in_dict(holder, instead):
-    base = collections.OrderedDict if isinstance(holder, collections.OrderedDict) else dict
+    base = collections.OrderedDict if is_a(holder, collections.OrderedDict) else dict
     items = [*base.items(holder)]
     if instead.concerns(key for key, _ in items):   # in the order in which they were put there
         base.clear(holder)
@@ -110,23 +112,21 @@ def class_of(space):
 
 
 def in_attributes(holder, instead):
-    """Of cells, functions, exceptions, and objects of classes."""
-    if isinstance(holder, types.CellType):
+    """Of cells, functions, exceptions, and objects of classes, which may be containers as well."""
+    if is_a(holder, types.CellType):
         holder.cell_contents = instead(holder.cell_contents)
-    elif isinstance(holder, types.FunctionType):
+    elif is_a(holder, types.FunctionType):
         holder.__defaults__ = instead(holder.__defaults__)
-    elif isinstance(holder, functools.partial):
+    elif type(holder) is functools.partial:
         function, given, named, space = holder.__reduce__()[2]
         holder.__setstate__((instead(function), instead(given), instead(named), space))
-    elif type(holder).__flags__ & ON_HEAP and not isinstance(holder, type):
-        if isinstance(holder, BaseException):
-            holder.args = instead(holder.args)
+    elif is_a(holder, BaseException):
+        BaseException.args.__set__(holder, instead(BaseException.args.__get__(holder)))
+    if type(holder).__flags__ & ON_HEAP and not is_a(holder, type):
         in_slots(holder, instead)
-        space = getattr(holder, "__dict__", None)
+        space = space_of(holder)
         if type(space) is dict:
             in_dict(space, instead)
-    elif isinstance(holder, BaseException):
-        holder.args = instead(holder.args)
 
 
 def in_slots(holder, instead):
@@ -158,10 +158,10 @@ def recorded_in(result):
     tensors, seen, todo = [], {id(result)}, [(None, result)]
     while todo:
         holder, value = todo.pop()
-        if is_recorded(value):
+        if is_a(value, (torch.Tensor, *NUMBERS)) and is_recorded(value):
             if holder is not None and not can_replace_in(holder):
                 return tensors, False
-            if isinstance(value, torch.Tensor):
+            if is_a(value, torch.Tensor):
                 tensors.append(value)
             continue
         for part in referred(value):
@@ -175,16 +175,16 @@ def recorded_in(result):
 
 def can_replace_in(holder):
     kind = type(holder)
-    if isinstance(holder, REMADE):
+    if is_a(holder, REMADE):
         return kind in (tuple, frozenset, slice, torch.Size) or hasattr(kind, "n_sequence_fields") or hasattr(kind, "_fields") and kind.__bases__ == (tuple,)
-    return isinstance(holder, IN_PLACE) or bool(kind.__flags__ & ON_HEAP)
+    return is_a(holder, IN_PLACE) or bool(kind.__flags__ & ON_HEAP)
 
 
 def referred(value):
-    if isinstance(value, NOT_ENTERED) or isinstance(value, torch.Tensor):
+    if is_a(value, NOT_ENTERED):
         return ()
-    if isinstance(value, types.FunctionType):   # not its globals
+    if is_a(value, types.FunctionType):   # not its globals
         return (*(value.__closure__ or ()), *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values(), vars(value))
-    if getattr(getattr(value, "dtype", None), "hasobject", False):   # NumPy's, which the collector does not know
+    if type(value).__module__ == "numpy" and hasattr(value, "flat") and value.dtype.hasobject:   # which the collector does not know
         return [*value.flat]
     return gc.get_referents(value)

@@ -22,7 +22,7 @@ from ..errors import EscapementError
 from ..limits import RESULTS
 from ..locks import fork_safe_lock
 from ..recording import symbols
-from ..recording.locator import FrameLocator
+from ..recording.locator import FRAMEWORK, FrameLocator
 from .indexing import numbers_select
 from .compiled_callees import callees_run_their_own_code
 from .json_numbers import json_reads_them
@@ -354,7 +354,8 @@ def is_raised_by_program(error):
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    return trace is not None and trace.tb_frame.f_code.co_code[trace.tb_lasti] == RAISES
+    code = trace and trace.tb_frame.f_code
+    return code is not None and code.co_code[trace.tb_lasti] == RAISES and not code.co_filename.startswith(FRAMEWORK)
 
 
 def cannot_record(error):

@@ -30,7 +30,7 @@ from ..recording.locator import place_of
 from .aftermath import put_in_order, recorded_in
 from .check import Checker
 from .jit_entry import KEY, RECORDING, Bypass, Entry, Marked, NeedsTape, call_names, cannot_record, is_raised_by_program, kind_of
-from .objects import replace_references
+from .objects import is_a, replace_references
 from .replayed import replayed
 from .results import is_recorded, real
 from .search import is_own, space_of
@@ -330,11 +330,12 @@ class Jitted:
 
     def _failed(self, entry, error, leaves, originals, args, kwargs):
         """An exception from a region: the program's own, or one that only symbolic values bring about."""
-        failure, ended, _ = entry.take_failure(), entry.take_ended(), entry.take_given()
+        failure, ended, given = entry.take_failure(), entry.take_ended(), entry.take_given()
         reason = "unsupported_result" if failure is None else FAILURES.get(type(error), "recording_raised")
         again = failure is not None and failure.repeatable() and not is_done(error, failure)
         if again and self._options["strict"] and self._needs_constants(entry, reason):
             return self._once_more(failure, entry, args, kwargs)
+        put_in_order(tensors_of(given, leaves), ours=(given,)) if again else None
         result = self._again(failure, args, kwargs) if again else hand_over(ended, error, originals, leaves)
         if not again and not isinstance(error, Bypass):
             if failure is not None and is_about_symbols(error):   # it would be raised by every recording
@@ -590,7 +591,7 @@ class Jitted:
 
 def tensors_of(given, leaves):
     """(what stood for a tensor in a recording, the caller's tensor)"""
-    return [(ours, leaf) for ours, leaf in zip(given, leaves) if isinstance(ours, torch.Tensor)]
+    return [(ours, leaf) for ours, leaf in zip(given, leaves) if is_a(ours, torch.Tensor)]
 
 
 def is_done(error, failure):
@@ -665,7 +666,7 @@ def gradients_switched_off(fn):
 
 
 def any_requires_grad(values):
-    return any(value.requires_grad for value in values if isinstance(value, torch.Tensor))
+    return any(value.requires_grad for value in values if is_a(value, torch.Tensor))
 
 
 def ambient():

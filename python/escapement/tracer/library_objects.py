@@ -17,6 +17,7 @@ import weakref
 import torch
 
 from ..limits import ARRAY_BYTES, ITEMS
+from .objects import is_a
 
 UNKNOWN = object()
 SUSPENDED = """_socket.socket socket.socket ssl.SSLSocket select.epoll select.poll sqlite3.Connection sqlite3.Cursor zlib.Compress zlib.Decompress _bz2.BZ2Compressor
@@ -58,7 +59,7 @@ def is_holder(kind):
 def behind(value):
     """What a view of a dict, or a weak proxy, stands for; None of anything else."""
     if type(value) is types.MappingProxyType:
-        return next((found for found in gc.get_referents(value) if isinstance(found, dict)), None)
+        return next((found for found in gc.get_referents(value) if is_a(found, dict)), None)
     if type(value) in weakref.ProxyTypes:
         try:
             return getattr(value.__init__, "__self__", None)
@@ -73,20 +74,20 @@ def reading(value, names, is_own):
     known = READINGS.get(f"{kind.__module__}.{kind.__qualname__}")
     if known is not None:
         return known(value, names)
-    if isinstance(value, collections.OrderedDict):
+    if is_a(value, collections.OrderedDict):
         return functools.partial(keys_of, value)
     if is_array(value):
         return functools.partial(form_of, value)
-    if isinstance(value, SIZED) and len(value) > (ARRAY_BYTES if kind is bytearray else ITEMS):
+    if is_a(value, SIZED) and len(value) > (ARRAY_BYTES if kind is bytearray else ITEMS):
         return functools.partial(len, value)   # and nothing of what it holds
-    if isinstance(value, WALKED) and kind not in WALKED:
+    if is_a(value, WALKED) and kind not in WALKED:
         return functools.partial(tuple, value)
     if is_own(kind) or kind in weakref.ProxyTypes:
         return None
-    if f"{kind.__module__}.{kind.__qualname__}" in SUSPENDED or isinstance(value, torch.UntypedStorage):
+    if f"{kind.__module__}.{kind.__qualname__}" in SUSPENDED or is_a(value, torch.UntypedStorage):
         return UNKNOWN
     if hasattr(kind, "__next__"):
-        return UNKNOWN if not isinstance(value, io.IOBase) or is_readable(value) else None   # to write is to print
+        return UNKNOWN if not is_a(value, io.IOBase) or is_readable(value) else None   # to write is to print
     return functools.partial(digest_of, value) if hasattr(kind, "hexdigest") and hasattr(kind, "copy") else None
 
 
@@ -110,7 +111,7 @@ def digest_of(value):
 
 def is_array(value):
     numpy = sys.modules.get("numpy")
-    return numpy is not None and isinstance(value, numpy.ndarray)
+    return numpy is not None and is_a(value, numpy.ndarray)
 
 
 def is_readable(file):

@@ -19,6 +19,12 @@ POINTER = object.__basicsize__ // 2
 NOT_COPIED = (torch.nn.Module, torch.utils.data.Dataset, torch.optim.Optimizer)   # large, or known by their identity
 
 
+def is_a(value, kinds):
+    """isinstance(), by the object's type alone: what it says of its class itself is code of the program's, and may fail (a web framework's request outside of
+    one)."""
+    return issubclass(type(value), kinds)
+
+
 def has_only_attributes(value):
     """Whether its attributes are all that there is of the object, and nobody holds it weakly, that is: by its identity."""
     kind = type(value)

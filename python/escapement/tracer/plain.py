@@ -21,6 +21,7 @@ import torch
 from ..limits import ARRAY_BYTES, ITEMS, OBJECT_DEPTH, PLACES
 from .library_objects import UNKNOWN, Looked, of_decimal, reading
 from .names import JOINING, globals_computed, globals_in, reads_all
+from .objects import is_a
 from .search import OWN, cell_content, installed, is_own, is_own_method, item_of, slot_value, space_of
 
 COMPARED = (int, float, complex, str, bytes, bool, type(None))   # by value; anything else by identity
@@ -74,29 +75,29 @@ class Plain:
 
     def _add(self, container, name, value, depth):
         """The place, and what can be changed behind it."""
-        if isinstance(value, HELD) or isinstance(value, types.ModuleType) and installed(getattr(value, "__file__", None)):
+        if is_a(value, HELD) or is_a(value, types.ModuleType) and installed(getattr(value, "__file__", None)):
             return
-        if isinstance(value, LISTS) and any(isinstance(item, HELD) for item in items_of(value)):
+        if is_a(value, LISTS) and any(is_a(item, HELD) for item in items_of(value)):
             return self._add_items(value, depth)
         if len(self.places) < PLACES and (id(container), name) not in self._seen:
             self._seen.add((id(container), name))
             self.places.append((container, name))
             for found in held_in(value):
                 self._look_at(found)
-        if depth and not isinstance(value, (*COMPARED, type, types.FunctionType, types.BuiltinFunctionType, tuple)):
+        if depth and not is_a(value, (*COMPARED, type, types.FunctionType, types.BuiltinFunctionType, tuple)):
             space = space_of(value)
             if type(space) is dict and id(space) not in self._seen and "__wrapped__" not in space:   # a decorated function is one
                 self._add_space(space, None, depth - 1)
 
     def _look_at(self, value):
         """Where its state is in no place that the core compares."""
-        if isinstance(value, OF_OBJECTS) and value.__self__ is not None:
+        if is_a(value, OF_OBJECTS) and value.__self__ is not None:
             return self._look_at(value.__self__)
-        if type(value) in COMPARED or isinstance(value, (types.FunctionType, types.ModuleType, type)) or (id(value), "now") in self._seen:
+        if type(value) in COMPARED or is_a(value, (types.FunctionType, types.ModuleType, type)) or (id(value), "now") in self._seen:
             return
         self._seen.add((id(value), "now"))
         self._kept.append(value)
-        if isinstance(value, tuple) and type(value) is not tuple:   # whose items are its own; what is in them is not
+        if is_a(value, tuple) and type(value) is not tuple:   # whose items are its own; what is in them is not
             self.places.append(([*tuple.__iter__(value)], None))
         read = reading(value, self._own_names, is_own)
         if read is UNKNOWN:
@@ -138,7 +139,7 @@ class Plain:
         if {"environ", "environb", "getenv", "getenvb"}.isdisjoint(asked):
             return
         space = os.environ._data   # what all ways of reading come to
-        for name in space if isinstance(self._names, All) else map(os.environ.encodekey, asked):
+        for name in space if is_a(self._names, All) else map(os.environ.encodekey, asked):
             if name in space or name.isupper():
                 self._add(space, name, space.get(name), 0)
 
@@ -148,7 +149,7 @@ class Plain:
             return
         self._seen.add(id(container))
         self._kept.append(container)
-        for key, item in [*dict.items(container)] if isinstance(container, dict) else [*enumerate(list.__iter__(container))]:
+        for key, item in [*dict.items(container)] if is_a(container, dict) else [*enumerate(list.__iter__(container))]:
             if key is not None:
                 self._add(container, key, item, depth - 1)
 
@@ -176,7 +177,7 @@ class Plain:
             return
         self._add_space(space, [name for name in space if not name.startswith("__")], OBJECT_DEPTH if kind in self._namespaces else 0)
         for name, member in list(space.items()):
-            if name.startswith("__") and name not in NOT_CALLED and isinstance(member, types.FunctionType):
+            if name.startswith("__") and name not in NOT_CALLED and is_a(member, types.FunctionType):
                 self._add(space, name, member, 0)
 
     # --- values
@@ -191,7 +192,7 @@ class Plain:
 
     def reached(self):
         """The ids of containers and objects in these places. They are not kept: what is no longer there must be asked for anew."""
-        return {id(found) for place in self.places for found in inside(raw(*place)) if not isinstance(found, COMPARED)}
+        return {id(found) for place in self.places for found in inside(raw(*place)) if not is_a(found, COMPARED)}
 
     def key(self):
         """Equal for equal values. What is compared by identity must be kept while the key is."""
@@ -200,21 +201,21 @@ class Plain:
 
 
 def content_of(container, name):
-    if name is None and isinstance(container, types.FunctionType):
+    if name is None and is_a(container, types.FunctionType):
         return container.__code__, copied(container.__defaults__), copied(container.__kwdefaults__)
     return copied(raw(container, name))
 
 
 def raw(container, name):
-    if isinstance(container, threading.local):
+    if is_a(container, threading.local):
         return getattr(container, name, None)
     if name is not None:
-        return dict.get(container, name) if isinstance(container, dict) else item_of(container, name) if isinstance(container, list) else slot_value(container, name)
-    if isinstance(container, types.FunctionType):
+        return dict.get(container, name) if is_a(container, dict) else item_of(container, name) if is_a(container, list) else slot_value(container, name)
+    if is_a(container, types.FunctionType):
         return container.__defaults__, container.__kwdefaults__
-    if isinstance(container, contextvars.ContextVar):
+    if is_a(container, contextvars.ContextVar):
         return container.get(None)
-    return cell_content(container) if isinstance(container, types.CellType) else container
+    return cell_content(container) if is_a(container, types.CellType) else container
 
 
 def inside(value, depth=OBJECT_DEPTH + 1):
@@ -228,8 +229,8 @@ def inside(value, depth=OBJECT_DEPTH + 1):
 def held_in(value, depth=OBJECT_DEPTH + 1):
     """The same, also of queues and sets, and of containers of the program's own classes."""
     yield value
-    if depth and isinstance(value, (*LISTS, tuple, *QUEUES)) and len(value) <= ITEMS:
-        for item in items_of(value) if isinstance(value, (*LISTS, tuple)) else [*value]:
+    if depth and is_a(value, (*LISTS, tuple, *QUEUES)) and len(value) <= ITEMS:
+        for item in items_of(value) if is_a(value, (*LISTS, tuple)) else [*value]:
             if type(item) not in COMPARED:
                 yield from held_in(item, depth - 1)
 
@@ -242,13 +243,13 @@ def copied(value, depth=OBJECT_DEPTH):
         return value, [copied(item, depth - 1) for item in value.flat] if depth else value
     if is_plain_set(value):
         return frozenset(value)
-    if depth == 0 or not (isinstance(value, (*LISTS, tuple)) or type(value) in QUEUES) or len(value) > ITEMS:
+    if depth == 0 or not (is_a(value, (*LISTS, tuple)) or type(value) in QUEUES) or len(value) > ITEMS:
         return value
     if type(value) in QUEUES:
-        return value if any(isinstance(item, HELD) for item in value) else [copied(item, depth - 1) for item in [*value]]
-    if isinstance(value, dict):
+        return value if any(is_a(item, HELD) for item in value) else [copied(item, depth - 1) for item in [*value]]
+    if is_a(value, dict):
         return {key: copied(item, depth - 1) for key, item in list(dict.items(value))}
-    if isinstance(value, list):
+    if is_a(value, list):
         return [copied(item, depth - 1) for item in list.__iter__(value)]
     return tuple(copied(item, depth - 1) for item in value) if type(value) is tuple else value
 
@@ -274,12 +275,12 @@ def is_memory(value):
 
 def is_array(value):
     numpy = sys.modules.get("numpy")
-    return numpy is not None and isinstance(value, numpy.ndarray)
+    return numpy is not None and is_a(value, numpy.ndarray)
 
 
 def is_mapped(value):
     mmap = sys.modules.get("mmap")
-    return mmap is not None and isinstance(value, mmap.mmap)
+    return mmap is not None and is_a(value, mmap.mmap)
 
 
 def is_array_of_objects(value):
@@ -289,13 +290,13 @@ def is_array_of_objects(value):
 def is_of_c(value):
     """Numbers, structures and arrays of ctypes; a pointer's memory is not its own."""
     ctypes = sys.modules.get("ctypes")
-    return ctypes is not None and isinstance(value, (ctypes._SimpleCData, ctypes.Structure, ctypes.Union, ctypes.Array))
+    return ctypes is not None and is_a(value, (ctypes._SimpleCData, ctypes.Structure, ctypes.Union, ctypes.Array))
 
 
 def objects_in(value, depth=OBJECT_DEPTH + 1):
     if depth and type(value) in (*LISTS, tuple) and len(value) <= ITEMS:
         return [found for item in items_of(value) for found in objects_in(item, depth - 1)]
-    return [] if isinstance(value, COMPARED) or is_plain_set(value) else [value]
+    return [] if is_a(value, COMPARED) or is_plain_set(value) else [value]
 
 
 def frozen(value, depth=OBJECT_DEPTH):
@@ -312,9 +313,9 @@ def frozen(value, depth=OBJECT_DEPTH):
 
 def items_of(container):
     """Of a dict keys and values by turns. As the core walks them, whatever a class of the program's own would say."""
-    if isinstance(container, dict):
+    if is_a(container, dict):
         return tuple(item for pair in list(dict.items(container)) for item in pair)
-    return tuple(list.__iter__(container)) if isinstance(container, list) else container
+    return tuple(list.__iter__(container)) if is_a(container, list) else container
 
 
 def own_space(kind):
@@ -358,13 +359,13 @@ def names_read(functions, classes):
 def beside(function, names):
     """Functions of the same file."""
     known = map(function.__globals__.get, names)
-    return [other for other in known if isinstance(other, types.FunctionType) and other.__globals__ is function.__globals__]
+    return [other for other in known if is_a(other, types.FunctionType) and other.__globals__ is function.__globals__]
 
 
 def methods_of(kind):
     for name, value in list(vars(kind).items()):
         function = getattr(value, "__func__", None) or getattr(value, "fget", None) or getattr(value, "func", value)   # the last of functools.partialmethod and the like
-        if isinstance(function, types.FunctionType):
+        if is_a(function, types.FunctionType):
             yield name, function
 
 
@@ -383,7 +384,7 @@ class All:
 @functools.lru_cache(maxsize=4096)
 def computes_names(code):
     """Attributes are read all together, or by names that are put together."""
-    names, inner = frozenset(code.co_names), [item for item in code.co_consts if isinstance(item, types.CodeType)]
+    names, inner = frozenset(code.co_names), [item for item in code.co_consts if is_a(item, types.CodeType)]
     joined = not names.isdisjoint(("getattr", "globals", "eval", "exec")) and any(step.opname in JOINING for step in dis.get_instructions(code))
     return reads_all(names) or "asdict" in names or "dir" in globals_in(code) or globals_computed(code) is None or joined or any(map(computes_names, inner))
 
@@ -392,8 +393,8 @@ def names_of(code):
     """Globals, attributes, and what stands in texts (`getattr(self, "scale")`, `eval("scale + 1")`)."""
     found = {*code.co_names, *(globals_computed(code) or ())}
     for item in code.co_consts:
-        if isinstance(item, str) and item.isidentifier():
+        if is_a(item, str) and item.isidentifier():
             found.add(item)
-        elif isinstance(item, types.CodeType):
+        elif is_a(item, types.CodeType):
             found |= names_of(item)
     return found

@@ -9,7 +9,7 @@ import collections
 import torch
 
 from ..recording.arithmetic import NUMBERS, ours, value_of
-from .objects import become, held_elsewhere
+from .objects import become, held_elsewhere, is_a
 from .tree import DICTS, INT64, KEY, PARAMETER, TENSORS, Unsupported, build, child_steps, constant, mutable, parts
 
 
@@ -24,12 +24,12 @@ class Results:
 
     def flatten(self, value):
         kind = type(value)
-        if isinstance(value, torch.Tensor):
+        if is_a(value, torch.Tensor):
             return self._tensor(value, kind)
-        if kind is bool or isinstance(value, (torch.SymInt, torch.SymBool)) or kind is int and value in INT64:
+        if kind is bool or is_a(value, (torch.SymInt, torch.SymBool)) or kind is int and value in INT64:
             self.leaves.append(value)
             return ("leaf",)
-        if kind is float or isinstance(value, torch.SymFloat):   # a tensor until the caller gets it: a region returns no floats
+        if kind is float or is_a(value, torch.SymFloat):   # a tensor until the caller gets it: a region returns no floats
             self.leaves.append(torch.scalar_tensor(value, dtype=torch.float64))
             return ("item",)
         number = self._copies.number(value) if self._copies else None
@@ -140,14 +140,14 @@ def same_children(found, children):
 
 def store(original, made):
     """The caller's container gets what the function has put into its copy."""
-    if isinstance(original, list):
+    if is_a(original, list):
         original[:] = made
-    elif isinstance(original, collections.deque):
+    elif is_a(original, collections.deque):
         original.clear()
         original.extend(made)
-    elif isinstance(original, dict):
-        store_items(original, made, collections.OrderedDict if isinstance(original, collections.OrderedDict) else dict)
-    if isinstance(original, collections.defaultdict):
+    elif is_a(original, dict):
+        store_items(original, made, collections.OrderedDict if is_a(original, collections.OrderedDict) else dict)
+    if is_a(original, collections.defaultdict):
         original.default_factory = made.default_factory
     if type(original) not in DICTS:
         become(original, made)
@@ -164,14 +164,14 @@ def store_items(original, made, base):
 # --- a run that did not get as far as results that are known
 
 def is_recorded(value):
-    if isinstance(value, torch.Tensor):
+    if is_a(value, torch.Tensor):
         return torch._C._dispatch_keys(value).has(KEY)
-    return isinstance(value, NUMBERS) and ours(value.node)
+    return is_a(value, NUMBERS) and ours(value.node)
 
 
 def attributes(value):
     """Of Python, that somebody put on a tensor."""
-    return value.__dict__ if isinstance(value, torch.Tensor) else {}
+    return value.__dict__ if is_a(value, torch.Tensor) else {}
 
 
 def is_marked(value):
@@ -180,7 +180,7 @@ def is_marked(value):
 
 
 def real(value):
-    if not isinstance(value, torch.Tensor):
+    if not is_a(value, torch.Tensor):
         return value_of(value.node)
     found = torch.ops.aten.alias(value)
     return found if type(value) is torch.Tensor else torch.Tensor._make_subclass(type(value), found, value.requires_grad)   # a parameter
@@ -196,7 +196,7 @@ class Ended:
     def hand_over(self, originals, leaves, result=None):
         """The result, in the caller's terms. `leaves`: what the caller gave in place of those that the function was given."""
         self._stands_for = {id(made): original for made, original in zip(self._made, originals) if mutable(made)}
-        self._stands_for.update((id(ours), given) for ours, given in zip(self._leaves, leaves) if isinstance(ours, torch.Tensor))
+        self._stands_for.update((id(ours), given) for ours, given in zip(self._leaves, leaves) if is_a(ours, torch.Tensor))
         self._kept = []
         for number in changed(self._made, self._before):
             found = parts(self._made[number])

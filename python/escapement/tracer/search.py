@@ -28,6 +28,7 @@ from ..limits import CALL_DEPTH, ITEMS, PLACES
 from ..recording.locator import FRAMEWORK
 from .library_objects import behind, is_holder
 from .names import globals_in, globals_computed, imports_in, names_in, reads_all
+from .objects import is_a
 from .tree import Unsupported
 
 CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque)
@@ -59,7 +60,7 @@ class Search:
         self._parts, self._own_modules = set(), set()
 
     def add(self, value, depth):
-        if depth == 0 or value is None or type(value) in PLAIN or isinstance(value, NOT_SEARCHED) and not has_own_attributes(value):
+        if depth == 0 or value is None or type(value) in PLAIN or is_a(value, NOT_SEARCHED) and not has_own_attributes(value):
             return
         known, fruitful, _ = self._seen.get(id(value), (0, False, None))
         if known >= depth:
@@ -72,68 +73,68 @@ class Search:
 
     def reached(self):
         """The ids of lists, dicts, sets and objects. They are not kept: what is no longer there must be asked for anew."""
-        return frozenset(key for key, (*_, value) in self._seen.items() if not isinstance(value, (tuple, torch.Tensor, torch.nn.Module, *FUNCTIONS)))
+        return frozenset(key for key, (*_, value) in self._seen.items() if not is_a(value, (tuple, torch.Tensor, torch.nn.Module, *FUNCTIONS)))
 
     def _visit(self, value, depth):
         stands_for = behind(value)
         if stands_for is not None:
-            self.containers.extend([stands_for] if isinstance(stands_for, dict) else ())
+            self.containers.extend([stands_for] if is_a(stands_for, dict) else ())
             return self.add(stands_for, depth)
         self._by_kind(value, depth)
-        if isinstance(value, (*CONTAINERS, functools.partial)) and has_own_attributes(value):
+        if is_a(value, (*CONTAINERS, functools.partial)) and has_own_attributes(value):
             self._object(value, depth)
 
     def _by_kind(self, value, depth):
         if "__wrapped__" in getattr(value, "__dict__", ()):   # decorated, by whatever library: jitted functions are such
             self.add(vars(value)["__wrapped__"], depth)
-        if isinstance(value, torch.Tensor):
+        if is_a(value, torch.Tensor):
             self.tensors.append(value)
             self._found += 1
             self._of_tensor(value, depth)
-        elif isinstance(value, torch.Generator):
+        elif is_a(value, torch.Generator):
             self.generators.append(value)
             self._found += 1
-        elif isinstance(value, torch.nn.Module):
+        elif is_a(value, torch.nn.Module):
             self._module(value, depth)
-        elif isinstance(value, FUNCTIONS):
+        elif is_a(value, FUNCTIONS):
             self._function(value, depth)
-        elif isinstance(value, type):
+        elif is_a(value, type):
             self._class(value, depth)
         elif is_random(value):
             self.randoms.append(value)
-        elif isinstance(value, contextvars.ContextVar):
+        elif is_a(value, contextvars.ContextVar):
             self.contexts.append(value)
             self._variable(functools.partial(value.get, None), value.get(None), depth)
-        elif isinstance(value, threading.local):
+        elif is_a(value, threading.local):
             self.locals.append(value)
             for name in [*vars(value)]:
                 self._variable(functools.partial(getattr, value, name, None), vars(value)[name], depth)
-        elif isinstance(value, torch.optim.Optimizer):
+        elif is_a(value, torch.optim.Optimizer):
             self.optimizers = True
             self.containers.extend((value.param_groups, value.state))
             self._all((value.param_groups, value.state), depth)
-        elif isinstance(value, functools.partial):
+        elif is_a(value, functools.partial):
             self.containers.extend((value.keywords, list(value.args)))
             self._all((value.func, *value.args, *value.keywords.values()), depth)
-        elif isinstance(value, types.CellType):
+        elif is_a(value, types.CellType):
             self.cells.append(value)
             self._variable(functools.partial(cell_content, value), cell_content(value), depth)
-        elif isinstance(value, (list, tuple, collections.deque)):
+        elif is_a(value, (list, tuple, collections.deque)):
             self._container(value, list(enumerate(itertools.islice(value, ITEMS))), depth)
-        elif isinstance(value, dict):
+        elif is_a(value, dict):
             self._container(value, list(itertools.islice(value.items(), ITEMS)), depth)
-        elif isinstance(value, (set, frozenset)):
+        elif is_a(value, (set, frozenset)):
             self._set(value, depth)
-        elif isinstance(value, weakref.ref):
+        elif is_a(value, weakref.ref):
             self._variable(value, value(), depth)
-        elif isinstance(value, WEAK):
+        elif is_a(value, WEAK):
             self.containers.append(value.data)
             self._container(value.data, list(itertools.islice(value.data.items(), ITEMS)), depth)
-        elif isinstance(value, logging.Logger):
+        elif is_a(value, logging.Logger):
             self.loggers.append(value)
-        elif isinstance(value, GETTERS):
-            self.named.update(part for text in value.__reduce__()[1] if isinstance(text, str) for part in text.split("."))
-        elif not isinstance(value, types.ModuleType):
+        elif is_a(value, GETTERS):
+            self.named.update(part for text in value.__reduce__()[1] if is_a(text, str) for part in text.split("."))
+        elif not is_a(value, types.ModuleType):
             self._object(value, depth)
 
     def _variable(self, read, value, depth):
@@ -151,21 +152,21 @@ class Search:
         before = self._found
         for key, item in items:
             self._variable(functools.partial(item_of, container, key), item, depth)
-        if self._found > before and not isinstance(container, tuple):
+        if self._found > before and not is_a(container, tuple):
             self._members(container, (item for _, item in items))
 
     def _set(self, value, depth):
         before = self._found
         self._all(itertools.islice(value, ITEMS), depth)
-        if self._found > before and not isinstance(value, frozenset):
+        if self._found > before and not is_a(value, frozenset):
             self._members(value, value)
 
     def _members(self, container, items):
         """Of a dict with tensors or modules which keys it has and in what order, of such a set what it holds; how many items others have."""
-        if isinstance(container, (dict, set)) and any(isinstance(item, (torch.Tensor, torch.nn.Module)) for item in items) and len(container) <= ITEMS:
+        if is_a(container, (dict, set)) and any(is_a(item, (torch.Tensor, torch.nn.Module)) for item in items) and len(container) <= ITEMS:
             now = Members(container)
             self.variables.append((functools.partial(unless_others, container, now), now))
-        elif not isinstance(container, set):   # whose values are compared
+        elif not is_a(container, set):   # whose values are compared
             self.variables.append((functools.partial(small_length, container), small_length(container)))
 
     def _of_tensor(self, tensor, depth):
@@ -186,7 +187,7 @@ class Search:
     def _module(self, module, depth):
         self._found += 1
         for part in module.modules():
-            if isinstance(part, torch.jit.ScriptModule):
+            if is_a(part, torch.jit.ScriptModule):
                 raise Unsupported(part)   # its tensors stand outside Python
             if part not in self._parts:
                 self._parts.add(part)
@@ -227,7 +228,7 @@ class Search:
             self.add(type(kind), depth - 1)
             self._descriptors(kind, depth)
             for name, value in list(vars(kind).items()):
-                if not isinstance(value, (*FUNCTIONS, type)):
+                if not is_a(value, (*FUNCTIONS, type)):
                     self._variable(functools.partial(vars(kind).get, name), value, depth)
 
     def _own_module(self, module, names, depth):
@@ -243,7 +244,7 @@ class Search:
             self._read(functools.partial(space.get, name), space.get(name), names, depth)
 
     def _read(self, read, value, names, depth):
-        if isinstance(value, types.ModuleType) and is_own_home(value):
+        if is_a(value, types.ModuleType) and is_own_home(value):
             self._own_module(value, names, depth)
         else:
             self._variable(read, value, depth)
@@ -254,7 +255,7 @@ class Search:
                 self._variable(functools.partial(vars(value).get, name), vars(value)[name], depth)
 
     def _function(self, value, depth):
-        if isinstance(value, types.MethodType):
+        if is_a(value, types.MethodType):
             return self._all((value.__self__, value.__func__), depth + 1)
         if depth < CALL_DEPTH and installed(value.__code__.co_filename):
             return self._implementations(value, depth)
@@ -289,7 +290,7 @@ class Search:
     def _implementations(self, value, depth):
         """Of functools.singledispatch."""
         known = getattr(value, "registry", None)
-        if isinstance(known, types.MappingProxyType):
+        if is_a(known, types.MappingProxyType):
             now = Members(known.values())
             self._all(now, depth)
             self.variables.append((functools.partial(unless_others, known.values(), now), now))
@@ -309,7 +310,7 @@ def is_own_home(module):
 def own_home(name):
     """None as long as it is not imported."""
     module = sys.modules.get(name)
-    return module if isinstance(module, types.ModuleType) and is_own_home(module) else None
+    return module if is_a(module, types.ModuleType) and is_own_home(module) else None
 
 
 def is_own(kind):
@@ -320,18 +321,18 @@ def is_own(kind):
 
 def has_own_attributes(value):
     """A number, text or container of a class of the program's, which puts attributes on it; an enum's members are what they are."""
-    return type(space_of(value)) is dict and (is_own(type(value)) or isinstance(value, functools.partial)) and not isinstance(value, enum.Enum)
+    return type(space_of(value)) is dict and (is_own(type(value)) or is_a(value, functools.partial)) and not is_a(value, enum.Enum)
 
 
 def is_own_method(value):
     """Of a jitted method, which comes into an object when somebody asks for it (`Jitted.__get__`)."""
     own = space_of(value)
-    return type(own) is dict and "escapement_contract" in own and isinstance(own.get("__wrapped__"), types.MethodType)
+    return type(own) is dict and "escapement_contract" in own and is_a(own.get("__wrapped__"), types.MethodType)
 
 
 def is_random(value):
     numpy = sys.modules.get("numpy.random")
-    return isinstance(value, random.Random) or numpy is not None and isinstance(value, (numpy.Generator, numpy.RandomState))
+    return is_a(value, random.Random) or numpy is not None and is_a(value, (numpy.Generator, numpy.RandomState))
 
 
 def space_of(value):
@@ -343,7 +344,7 @@ def space_of(value):
 
 
 def slots_of(kind):
-    return [name for part in kind.__mro__ for name, member in vars(part).items() if isinstance(member, types.MemberDescriptorType) and is_own(part)]
+    return [name for part in kind.__mro__ for name, member in vars(part).items() if is_a(member, types.MemberDescriptorType) and is_own(part)]
 
 
 def slot_value(value, name):

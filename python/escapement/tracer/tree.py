@@ -20,7 +20,7 @@ from torch.utils import _pytree
 
 from ..limits import ARGUMENT_PARTS
 from ..recording.arithmetic import plain
-from .objects import attributes_of, has_only_attributes, new_object
+from .objects import attributes_of, has_only_attributes, is_a, new_object
 
 KEY = torch._C._dispatch_key_parse("DeferredInit")   # of what the core records
 TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
@@ -50,7 +50,7 @@ class Constant:
         self.value, self._key = value, (type(value), key)
 
     def __eq__(self, other):
-        return isinstance(other, Constant) and self._key == other._key
+        return is_a(other, Constant) and self._key == other._key
 
     def __hash__(self):
         return hash(self._key)
@@ -72,9 +72,9 @@ def constant(value):
         return Constant(value, float_key(value))
     if kind is int:
         return Constant(value, value)
-    if isinstance(value, enum.Enum):
+    if is_a(value, enum.Enum):
         return Constant(value, id(value))
-    if isinstance(value, (torch.Generator, type)) or stateless(value):
+    if is_a(value, (torch.Generator, type)) or stateless(value):
         return Constant(value, id(value))   # the structure holds the object, so its address is not used again
     if kind is slice or kind is range:   # ranges are equal where their items are
         return Constant(value, tuple(constant(part) for part in (value.start, value.stop, value.step)))
@@ -94,14 +94,14 @@ def by_value(kind, value):
 def stateless(value):
     """torch's own functions. Any other function, and every module, may reach tensors that nobody would watch."""
     home = (getattr(value, "__module__", None) or "").partition(".")[0]
-    return isinstance(value, FUNCTIONS) and home in ("torch", "math", "builtins")
+    return is_a(value, FUNCTIONS) and home in ("torch", "math", "builtins")
 
 
 def generators_in(structure):
     """The random generators among the constants of a structure."""
-    if isinstance(structure, Constant):
-        return [structure.value] if isinstance(structure.value, torch.Generator) else []
-    return [found for part in structure for found in generators_in(part)] if isinstance(structure, tuple) else []
+    if is_a(structure, Constant):
+        return [structure.value] if is_a(structure.value, torch.Generator) else []
+    return [found for part in structure for found in generators_in(part)] if is_a(structure, tuple) else []
 
 
 def key_of(key):
@@ -121,11 +121,11 @@ def parts(value):
         return kind, None, list(value)
     if kind in DICTS:
         return kind, tuple(map(key_of, value)), list(value.values())
-    if isinstance(value, tuple) and hasattr(kind, "_fields"):
+    if is_a(value, tuple) and hasattr(kind, "_fields"):
         return None if getattr(value, "__dict__", None) else (kind, "named", list(value))
     if kind in _pytree.SUPPORTED_NODES:
         children, context = _pytree.SUPPORTED_NODES[kind].flatten_fn(value)
-        if not all(isinstance(child, (torch.Tensor, tuple, *NUMBERS_AND_TEXTS)) for child in children) and not keeps_parts(kind, value, children, context):
+        if not all(is_a(child, (torch.Tensor, tuple, *NUMBERS_AND_TEXTS)) for child in children) and not keeps_parts(kind, value, children, context):
             raise Unsupported(value)
         return kind, ("registered", hashable(context)), list(children)
     if has_only_attributes(value):
@@ -147,11 +147,11 @@ def keeps_parts(kind, value, children, context):
 
 def hashable(context):
     """A registered type's context is often a list of names; by type and by value, as everywhere."""
-    if isinstance(context, (list, tuple)):
+    if is_a(context, (list, tuple)):
         return Context(context, (type(context), tuple(hashable(item) for item in context)))
-    if isinstance(context, dict):
+    if is_a(context, dict):
         return Context(context, tuple((key, hashable(item)) for key, item in context.items()))
-    if isinstance(context, type):
+    if is_a(context, type):
         return Context(context, context)
     return Context(context, constant(context))
 
@@ -196,7 +196,7 @@ class Copies:
 
 
 def mutable(value):
-    return not isinstance(value, tuple)
+    return not is_a(value, tuple)
 
 
 # --- flattening
@@ -278,9 +278,9 @@ def child_steps(how, extra, count):
         return [f"[{key!r}]" for key in extra]
     if extra == "named":
         return [f".{field}" for field in how._fields]
-    if isinstance(extra, tuple) and extra[0] == "fields":
+    if is_a(extra, tuple) and extra[0] == "fields":
         return [f".{field}" for field in extra[1]]
-    keys = extra[1].value if isinstance(extra, tuple) else None
-    if isinstance(keys, (list, tuple)) and len(keys) == count and all(isinstance(key, str) for key in keys):
+    keys = extra[1].value if is_a(extra, tuple) else None
+    if is_a(keys, (list, tuple)) and len(keys) == count and all(is_a(key, str) for key in keys):
         return [f".{key}" for key in keys]
     return [f"[{i}]" for i in range(count)]

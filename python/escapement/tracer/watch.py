@@ -21,6 +21,7 @@ from ..core import core
 from ..limits import CALL_DEPTH, ITEMS, OBJECT_DEPTH
 from ..recording.arithmetic import NUMBERS
 from .metadata import Metadata
+from .objects import is_a
 from .outside import events_seen
 from .plain import Plain, classes_of, methods_named, names_read, own_space
 from .search import Search, cell_content, identity, slot_value, space_of
@@ -56,7 +57,7 @@ class Watch:
         self._stored = [*itertools.chain.from_iterable(map(stores, self.modules)), *(HOOKS_OF_ALL if self.modules else ())]
         self._contents = core().Contents(self._stored, [])
         held = itertools.chain.from_iterable(map(dict.values, self._stored))
-        self.tensors = [value for value in held if isinstance(value, torch.Tensor)] + found.tensors
+        self.tensors = [value for value in held if is_a(value, torch.Tensor)] + found.tensors
         self.plain = Plain(found)
         leaves = {id(tensor): tensor for tensor in self.tensors if tensor.is_leaf and self.plain.reads_gradients}
         self._gradients = [functools.partial(getattr, tensor, "grad") for tensor in leaves.values()]
@@ -104,7 +105,7 @@ class Watch:
 
     def _named(self):
         """Which attributes there are, and of which classes their owners are."""
-        return [(type(owner), id(space) if isinstance(owner, type) else id(space_of(owner)), *space) for owner, space in self._owners]
+        return [(type(owner), id(space) if is_a(owner, type) else id(space_of(owner)), *space) for owner, space in self._owners]
 
     def meets(self, containers):
         """Whether the function finds one of these, of which only the ids are given, elsewhere too: then two copies would not be one."""
@@ -153,28 +154,28 @@ class Replaced:
             put(container, key, now)
 
     def of(self, value, depth=2 * OBJECT_DEPTH):
-        if isinstance(value, (torch.Tensor, *NUMBERS)):
+        if is_a(value, (torch.Tensor, *NUMBERS)):
             return self._replacement(value) if self._wanted(value) else value
-        if depth == 0 or id(value) in self._seen or not isinstance(value, (list, tuple, dict, collections.deque)) or len(value) > ITEMS:
+        if depth == 0 or id(value) in self._seen or not is_a(value, (list, tuple, dict, collections.deque)) or len(value) > ITEMS:
             return value
         self._seen[id(value)] = value
         if type(value) is tuple:
             now = tuple(self.of(item, depth - 1) for item in value)
             return value if same_state(value, now) else now
-        if isinstance(value, dict):
+        if is_a(value, dict):
             self._dict(value, depth)
-        elif isinstance(value, (list, collections.deque)):
-            for at, item in enumerate([*(list if isinstance(value, list) else collections.deque).__iter__(value)]):
+        elif is_a(value, (list, collections.deque)):
+            for at, item in enumerate([*(list if is_a(value, list) else collections.deque).__iter__(value)]):
                 self._item(value, at, item, depth)
         return value
 
     def _item(self, container, at, item, depth):
         now = self.of(item, depth - 1)
         if now is not item:   # not by methods of the program's own
-            (list if isinstance(container, list) else collections.deque).__setitem__(container, at, now)
+            (list if is_a(container, list) else collections.deque).__setitem__(container, at, now)
 
     def _dict(self, value, depth):
-        base = collections.OrderedDict if isinstance(value, collections.OrderedDict) else dict   # not methods of the program's own, or Counter's
+        base = collections.OrderedDict if is_a(value, collections.OrderedDict) else dict   # not methods of the program's own, or Counter's
         items = [(self.of(key, depth - 1), self.of(item, depth - 1)) for key, item in base.items(value)]
         if all(key is now for key, (now, _) in zip(base.keys(value), items)):
             for key, item in items:
@@ -194,15 +195,15 @@ def owners_of(found):
 
 def with_content(value):
     """The object and, of a list or dict, what it holds."""
-    content = [*value] if isinstance(value, (list, set, collections.deque)) else [*value.values()] if isinstance(value, dict) else []
+    content = [*value] if is_a(value, (list, set, collections.deque)) else [*value.values()] if is_a(value, dict) else []
     return [value, *content[:ITEMS]]
 
 
 def drawn_by(generator):
     """How far a generator of Python's or NumPy's has come."""
-    if isinstance(generator, random.SystemRandom):   # nobody knows: no two such are equal
+    if is_a(generator, random.SystemRandom):   # nobody knows: no two such are equal
         return object()
-    if isinstance(generator, random.Random):
+    if is_a(generator, random.Random):
         return generator.getstate()
     return repr(generator.bit_generator.state) if hasattr(generator, "bit_generator") else repr(generator.get_state())
 
@@ -223,7 +224,7 @@ class States:
         numpy = sys.modules.get("numpy.random")
         self._states = [(random.setstate, random.getstate()), *([(numpy.set_state, numpy.get_state())] if numpy else [])]
         for generator in randoms:
-            if isinstance(generator, random.Random) and not isinstance(generator, random.SystemRandom):
+            if is_a(generator, random.Random) and not is_a(generator, random.SystemRandom):
                 self._states.append((generator.setstate, generator.getstate()))
             elif hasattr(generator, "bit_generator"):
                 self._states.append((functools.partial(setattr, generator.bit_generator, "state"), generator.bit_generator.state))
@@ -235,7 +236,7 @@ class States:
             put(state)
 
     def __eq__(self, other):
-        return isinstance(other, States)
+        return is_a(other, States)
 
     __hash__ = None
 

@@ -25,6 +25,16 @@ class Slotted:
     __slots__ = ("kept",)
 
 
+class Cache(dict):
+    """Holds things, and has attributes."""
+
+
+class Proxy:
+    @property
+    def __class__(self):
+        raise RuntimeError("working outside of its context")
+
+
 class Histogram(dict):
     def update(self, key, n=1):
         self[key] = self.get(key, 0) + n
@@ -53,7 +63,7 @@ def keepers():
     """name -> a function that keeps sizes of its argument in a holder, and gives what it holds."""
     slotted, space, seen, sizes, order = Slotted(), types.SimpleNamespace(), set(), set(), collections.OrderedDict()
     jobs, lines, counter, cell = queue.Queue(), collections.deque(maxlen=3), collections.Counter(), None
-    usual = collections.defaultdict(list)
+    usual, cache = collections.defaultdict(list), Cache()
 
     def keep_in_cell(x):
         nonlocal cell
@@ -75,6 +85,7 @@ def keepers():
         "set": lambda x: seen.add(tuple(x.shape)) or seen, "set of sizes": lambda x: sizes.add(x.shape[0]) or sizes, "queue": lambda x: jobs.put(x.shape) or list(jobs.queue),
         "deque": lambda x: lines.append(x.shape) or lines, "counter": lambda x: counter.update([x.shape[0], "a"]) or counter, "ordered": lambda x: order.update({x.shape[0]: x.shape}) or order,
         "default dict": lambda x: usual[x.shape[0]].append(x.shape) or usual, "cell": keep_in_cell, "class": in_class, "default": default_list, "keyword": keyword_default,
+        "attribute of a dict": lambda x: put(cache, (x.shape, {"a": x.shape[0]})),
     }
 
 
@@ -239,6 +250,57 @@ def test_draws_are_not_made_twice_where_a_size_must_be_an_integer():
         draws = np.random.default_rng(3), random.Random(4), np.random.RandomState(5)
         expected, theirs = program(torch.ones(n))
         assert torch.equal(result, expected) and ours == theirs
+
+
+def test_a_second_run_finds_integers_of_the_first():
+    seen = []
+
+    def program(x):
+        seen.append((x.shape[0], x.shape))
+        return x * math.ldexp(1.0, x.shape[0])
+
+    function = escapement.jit(program)
+    for n in (5, 1, 2):
+        assert torch.equal(function(torch.ones(n)), torch.full((n,), 2.0**n))
+    assert set(integers(seen)) == {5, 1, 2}
+
+
+def test_our_own_refusal_is_not_the_programs_error():
+    calls = []
+
+    def program(x):
+        calls.append(1)
+        with torch.enable_grad():
+            weight = torch.ones(3, requires_grad=True)
+            return torch.autograd.grad((x * weight).sum(), weight)[0]
+
+    function = escapement.jit(program)
+    for n in (5, 1, 2, 2):
+        x = torch.rand(n, 3)
+        with torch.no_grad():
+            torch.testing.assert_close(function(x), x.sum(0))
+
+
+ABSENT = Proxy()   # as a web framework's request is, outside of one
+
+
+def test_an_object_that_says_nothing_of_its_class():
+    holder = types.SimpleNamespace(proxy=Proxy())
+    for keeps in ({}, {"a": Proxy()}, [Proxy(), 2], (Proxy(),), {1, ABSENT}, collections.deque([Proxy()]), ABSENT, holder):
+        function = escapement.jit(lambda x: (ABSENT, {x.shape[0]}, keeps, holder.proxy))
+        for n in (5, 1, 2):
+            proxy, sizes, other, _ = function(torch.ones(n))
+            assert type(proxy) is Proxy and integers(sizes) == [n] and other is keeps
+        given = escapement.jit(lambda x, keeps: (x * 2, keeps))
+        for n in (5, 1, 2):
+            result, other = given(torch.ones(n), keeps)
+            assert torch.equal(result, torch.full((n,), 2.0)) and other is keeps
+        used = escapement.jit(lambda x: x * 2 if keeps is not None and ABSENT is not None and holder.proxy is not None else x)
+        for n in (5, 1, 2):
+            assert torch.equal(used(torch.ones(n)), torch.full((n,), 2.0))
+        assert used.info()["eager"] == {} and used.info()["recordings"] <= 2
+        with pytest.raises(RuntimeError, match="outside of its context"):
+            escapement.jit(lambda x: x * 2 if isinstance(ABSENT, dict) else x)(torch.ones(3))
 
 
 def test_an_error_carries_sizes_as_integers():
