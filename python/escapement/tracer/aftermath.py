@@ -16,13 +16,14 @@ import torch
 from ..limits import AFTERMATH, OBJECT_DEPTH
 from ..recording import symbols
 from ..recording.arithmetic import NUMBERS, value_of
-from .objects import is_a
+from .objects import counts, is_a
 from .results import is_recorded
 from .search import space_of
 
 REMADE = (tuple, frozenset, slice)
 IN_PLACE = (list, dict, set, collections.deque, types.CellType, types.FunctionType, BaseException, functools.partial)
-NOT_ENTERED = (torch.Tensor, torch.nn.Module, types.ModuleType, type)
+NOT_ENTERED = (torch.Tensor, types.ModuleType, type)
+FEW = 64
 ON_HEAP = 1 << 9   # of a type's flags: made by a class statement, or as one
 OF_CLASSES = frozenset(("__module__", "__doc__"))   # are in every class's own namespace
 
@@ -48,22 +49,40 @@ class Instead:
         return any(id(value) in self._places for value in values)
 
 
-def put_in_order(pairs=(), result=None, ours=()):
+def put_in_order(pairs=(), result=None, ours=(), error=None):
     """After a recording of this thread: `pairs` of (recorded tensor, what it stands for), and all symbols. The result, which may be a new one.
-    `ours`: lists and tuples of the caller's that hold what is replaced, and stay as they are."""
-    instead = Instead([*pairs, *((number, value_of(number.node)) for number in symbols.left_over())])
+    `ours`: lists and tuples of the caller's that hold what is replaced, and stay as they are. `error`: what the recording ended by."""
+    instead = Instead([*pairs, *((number, value_of(number.node)) for number in beyond_frames(symbols.left_over(), error))])
     wave = [*instead.old]
     apart = {id(instead.old), *map(id, ours)}
     for _ in range(2 * OBJECT_DEPTH if wave else 0):
         made = []
-        for holder in gc.get_referrers(*wave):
-            if holder is not wave and id(holder) not in apart and not type(holder).__module__.startswith("escapement"):
+        for holder in holders_of(wave):
+            if holder is not wave and id(holder) not in apart and not str(type(holder).__module__).startswith("escapement"):
                 replace_in(holder, instead, made)
         wave = made
         apart.add(id(made))
         if not made:
             break
     return instead(result)
+
+
+def beyond_frames(numbers, error):
+    """Those that more than the frames hold that an error came through, which is usual, and looking for others takes the collector milliseconds."""
+    frames, trace = {}, error and error.__traceback__
+    while trace is not None:
+        frames[id(trace.tb_frame)] = trace.tb_frame
+        trace = trace.tb_next
+    held = collections.Counter(id(value) for frame in frames.values() for value in gc.get_referents(frame))
+    return [number for number, count in zip(numbers, counts(numbers)) if count - 1 > held[id(number)]]   # 1: `numbers`
+
+
+def holders_of(values):
+    """The collector compares each reference that there is with each of the values: of many, sets are quicker."""
+    if len(values) <= FEW:
+        return gc.get_referrers(*values)
+    wanted = {*map(id, values)}
+    return [holder for holder in gc.get_objects() if not wanted.isdisjoint(map(id, gc.get_referents(holder)))]
 
 
 def replace_in(holder, instead, made):

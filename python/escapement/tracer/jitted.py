@@ -332,22 +332,28 @@ class Jitted:
         """An exception from a region: the program's own, or one that only symbolic values bring about."""
         failure, ended, given = entry.take_failure(), entry.take_ended(), entry.take_given()
         reason = "unsupported_result" if failure is None else FAILURES.get(type(error), "recording_raised")
-        again = failure is not None and failure.repeatable() and not is_done(error, failure)
-        if again and self._options["strict"] and self._needs_constants(entry, reason):
-            return self._once_more(failure, entry, args, kwargs)
-        put_in_order(tensors_of(given, leaves), ours=(given,)) if again else None
-        result = self._again(failure, args, kwargs) if again else hand_over(ended, error, originals, leaves)
-        if not again and not isinstance(error, Bypass):
-            if failure is not None and is_about_symbols(error):   # it would be raised by every recording
-                with self._lock:
-                    self._forget(entry, reason)
-            raise error if failure is None or is_raised_by_program(error) else cannot_record(error)
+        if failure is not None and failure.repeatable() and not is_done(error, failure):
+            put_in_order(tensors_of(given, leaves), ours=(given,), error=error)   # what the first run has kept
+            if self._options["strict"] and self._needs_constants(entry, reason):
+                return self._once_more(failure, entry, args, kwargs)
+            result = self._again(failure, args, kwargs)
+        else:
+            result = hand_over(ended, error, originals, leaves)
+            if not isinstance(error, Bypass):
+                self._raise(entry, error, failure, reason)
         if failure is not None:
             with self._lock:
                 self._forget(entry, reason)
         self._refuse_if_strict(reason, error)   # an error of the program's own has been raised above: it is eager's, too
         self._count(reason, error)
         return result
+
+    def _raise(self, entry, error, failure, reason):
+        """What has been done is done. An int that C code wants would be missed by every recording."""
+        if failure is not None and is_about_symbols(error):
+            with self._lock:
+                self._forget(entry, reason)
+        raise error if failure is None or is_raised_by_program(error) else cannot_record(error)
 
     def _again(self, failure, args, kwargs):
         failure.restore()
@@ -608,7 +614,7 @@ def hand_over(ended, error, originals, leaves):
     result = getattr(error, "result", None)
     recorded = recorded_in(result)[0]
     result = ended and ended.hand_over(originals, leaves, result)
-    return put_in_order([(tensor, ended.real(tensor)) for tensor in recorded] if ended else (), result, (recorded,))
+    return put_in_order([(tensor, ended.real(tensor)) for tensor in recorded] if ended else (), result, (recorded,), error)
 
 
 SYMBOLS = re.compile(r"Sym(Int|Float|Bool)\b|\ban? int(eger)?\b")

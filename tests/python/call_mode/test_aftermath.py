@@ -17,12 +17,20 @@ import pytest
 import torch
 
 import escapement
+from escapement.tracer.results import is_recorded
 
 Named = collections.namedtuple("Named", "shape note")
 
 
 class Slotted:
     __slots__ = ("kept",)
+
+
+class Scaled(torch.nn.Module):
+    def __init__(self, weight, sizes):
+        super().__init__()
+        self.weight, self.sizes = torch.nn.Parameter(weight), sizes
+        self.register_buffer("kept", weight + 1)
 
 
 class Cache(dict):
@@ -197,6 +205,46 @@ def test_results_without_a_structure_run_the_function_once(name, writes):
         assert torch.equal(ours, given) and random.random() == after
         assert len(calls) == 2 and calls[0] == calls[1]
         calls.clear()
+
+
+def test_many_sizes_are_kept():
+    kept = []
+
+    def program(x):
+        for i in range(200):
+            kept.append((x.shape[0] + i, [x.shape[0] * 2 + i]))
+        return x * 2
+
+    function = escapement.jit(program)
+    for n in (5, 1, 2, 2):
+        function(torch.ones(n))
+    assert integers(kept) == [number for n in (5, 1, 2, 2) for i in range(200) for number in (n + i, n * 2 + i)]
+
+
+def test_a_module_as_a_result():
+    calls = []
+    function = escapement.jit(lambda x: (calls.append(1), Scaled(x * 2, x.shape))[1])
+    for n in (5, 1, 2):
+        module, expected = function(torch.ones(n)), Scaled(torch.ones(n) * 2, torch.Size((n,)))
+        assert integers(module.sizes) == [n] and isinstance(module.weight, torch.nn.Parameter) and module.weight.requires_grad
+        for name, tensor in module.state_dict(keep_vars=True).items():
+            assert torch.equal(tensor, getattr(expected, name)) and not is_recorded(tensor)
+        module.weight.sum().backward()
+        assert torch.equal(module.weight.grad, torch.ones(n)) and len(calls) == 1
+        calls.clear()
+
+
+def test_what_a_result_without_a_structure_did_to_arguments():
+    def program(x, taken, space):
+        taken.append(x * 2)
+        space["n"] = x.shape[0]
+        return {x.shape[0]}
+
+    function = escapement.jit(program)
+    for n in (5, 1, 2, 2):
+        taken, space = [], {}
+        assert function(torch.ones(n), taken, space) == {n} and integers(space) == ["n", n]
+        assert len(taken) == 1 and torch.equal(taken[0], torch.full((n,), 2.0)) and not is_recorded(taken[0])
 
 
 def test_what_holds_tensors_out_of_reach_is_made_by_a_second_run():
