@@ -26,6 +26,7 @@ from ..ledger import LEDGER
 from ..limits import EXACT, FLOATS, GENERATORS, KEYS, REST, SERVED, SETTLED, TABLES, UNSTABLE, WORTHWHILE
 from ..locks import fork_safe_lock
 from ..option_values import disabled, resolve
+from ..recording import symbols
 from ..recording.locator import place_of
 from .aftermath import put_in_order, recorded_in
 from .check import Checker
@@ -314,6 +315,9 @@ class Jitted:
             found = entry.region(*leaves)
         except Exception as error:
             return self._failed(entry, error, leaves, originals, args, kwargs)
+        except BaseException:   # an interrupt: numbers are noted no longer
+            symbols.left_over()
+            raise
         if entry.runs != before:
             self._settle_run(entry, found, originals, leaves)
         return entry.results[found[-1]](found, originals)
