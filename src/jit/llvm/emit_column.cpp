@@ -267,7 +267,7 @@ bool ColumnEmitter::takes_in_turn(const Stage& stage, const std::vector<Reducer>
 // Leaves each reduction's result in accumulator 0.
 void ColumnEmitter::emit_segment_in_turn(StageBody& body, std::vector<Reducer>& reducers, const Chunk& chunk, Value* begin, Value* end) {
   const bool alone = body.size() < kSmallBelow && reducers.size() == 1;
-  const unsigned together = !alone ? 1 : kernel.target.vector_bits >= 512 ? kInTurn : kInTurn / 2;
+  const unsigned most = kernel.target.vector_bits >= 512 ? kInTurn : kInTurn / 2, together = !alone ? 1 : chunk.mask ? most / 2 : most;   // code has its price
   std::vector<std::vector<PartialVar>> found(reducers.size());
   for (size_t r = 0; r < reducers.size(); ++r)
     for (unsigned k = 0; k < together; ++k) {
