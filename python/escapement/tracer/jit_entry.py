@@ -173,8 +173,8 @@ class Entry:
             RECORDING.discard(thread)
         self.take_ended()
         steady = attempt.steady() and watch.metadata.is_steady(asked)
-        if not steady:   # else the core would see them kept
-            self._given[thread] = leaves
+        if not steady:   # weakly: what is kept until the recording's end, the core takes for the program's doing
+            self._given[thread] = [weakref.ref(leaf) if isinstance(leaf, torch.Tensor) else None for leaf in leaves]
         self._judge(steady)
         if steady and watch.metadata.learn(asked):
             renew(self.table)
@@ -251,8 +251,8 @@ class Entry:
         return self._put_away.pop(threading.get_ident(), ())
 
     def take_given(self):
-        """What stood for the leaves of the call that was recorded."""
-        return self._given.pop(threading.get_ident(), ())
+        """What stood for the leaves of the call that was recorded, where somebody still holds it."""
+        return [reference and reference() for reference in self._given.pop(threading.get_ident(), ())]
 
     def take_ended(self):
         return self._ended.pop(threading.get_ident(), None)
