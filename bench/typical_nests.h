@@ -1,6 +1,8 @@
 // Loop nests of typical kernels, as the planner would make them, for benchmarks of generated code.
 #pragma once
 
+#include <utility>
+
 #include "kernels/loops.h"
 #include "trace/scalar_math.h"
 
@@ -105,11 +107,7 @@ inline LoopNest layer_norm_nest(DType type, bool with_gelu) {
   return nest;
 }
 
-inline LoopNest column_sum_nest(DType type) {
-  LoopNest nest;
-  nest.schedule = Schedule::column;
-  nest.axes = {{true, false}, {false, false}};
-  nest.params = {{type, false, InnerStride::unit}, {type, true, InnerStride::unit}};
+inline LoopNest with_sum(LoopNest nest) {   // of parameter 0, to parameter 1
   nest.row_values = {kF32};
   nest.stages.resize(2);
   nest.stages[0].inputs = {load_of(0)};
@@ -118,6 +116,14 @@ inline LoopNest column_sum_nest(DType type) {
   nest.stages[1].inputs = {row_of(0)};
   nest.stages[1].stores = {{1, in(nest.stages[1], 0).reg}};
   return nest;
+}
+
+inline LoopNest column_sum_nest(DType type) {
+  LoopNest nest;
+  nest.schedule = Schedule::column;
+  nest.axes = {{true, false}, {false, false}};
+  nest.params = {{type, false, InnerStride::unit}, {type, true, InnerStride::unit}};
+  return with_sum(std::move(nest));
 }
 
 inline LoopNest layer_norm(DType type) { return layer_norm_nest(type, false); }
@@ -142,14 +148,7 @@ inline LoopNest add_bias_nest(DType type) {   // [rows, columns] + [columns]
 inline LoopNest row_sum_nest(DType type) {
   LoopNest nest = row_nest();
   nest.params = {{type, false, InnerStride::unit}, {type, true, InnerStride::zero}};
-  nest.row_values = {kF32};
-  nest.stages.resize(2);
-  nest.stages[0].inputs = {load_of(0)};
-  nest.stages[0].reductions = {{Op::sum, in(nest.stages[0], 0).reg, 0}};
-  nest.stages[1].kind = Stage::Kind::each_row;
-  nest.stages[1].inputs = {row_of(0)};
-  nest.stages[1].stores = {{1, in(nest.stages[1], 0).reg}};
-  return nest;
+  return with_sum(std::move(nest));
 }
 
 }  // namespace escapement
