@@ -165,7 +165,7 @@ def wrappers(fn):
 
 def named_by(fn):
     """What a function of the user's refers to, of what could be a backend."""
-    if not isinstance(fn, types.FunctionType) or fn.__module__.partition(".")[0] == "torch":
+    if not isinstance(fn, types.FunctionType) or (fn.__module__ or "").partition(".")[0] == "torch":
         return []
     held = [cell.cell_contents for cell in fn.__closure__ or () if cell != types.CellType()]
     return [value for value in (*held, *(fn.__globals__.get(name) for name in fn.__code__.co_names)) if value is state["backend"]]

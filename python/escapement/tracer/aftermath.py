@@ -174,22 +174,18 @@ def remade(holder, instead):
 
 def recorded_in(result):
     """(recorded tensors, whether put_in_order reaches all that is recorded) of all that a result refers to."""
-    tensors, seen, todo = [], {id(result)}, [(None, result)]
-    while todo:
-        holder, value = todo.pop()
-        if is_a(value, (torch.Tensor, *NUMBERS)) and is_recorded(value):
-            if holder is not None and not can_replace_in(holder):
-                return tensors, False
-            if is_a(value, torch.Tensor):
-                tensors.append(value)
-            continue
-        for part in referred(value):
-            if id(part) not in seen:
+    tensors, seen, todo = [], {id(result)}, [result]
+    while todo and len(seen) <= AFTERMATH:
+        holder = todo.pop()
+        for part in referred(holder):
+            if is_a(part, (torch.Tensor, *NUMBERS)) and is_recorded(part):   # each of its holders counts
+                if not can_replace_in(holder):
+                    return tensors, False
+                tensors.extend([part] if is_a(part, torch.Tensor) else ())
+            elif id(part) not in seen:
                 seen.add(id(part))
-                todo.append((value, part))
-        if len(seen) > AFTERMATH:
-            return tensors, False
-    return tensors, True
+                todo.append(part)
+    return tensors, not todo
 
 
 def can_replace_in(holder):

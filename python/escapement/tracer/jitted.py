@@ -334,10 +334,10 @@ class Jitted:
 
     def _failed(self, entry, error, leaves, originals, args, kwargs):
         """An exception from a region: the program's own, or one that only symbolic values bring about."""
-        failure, ended, given = entry.take_failure(), entry.take_ended(), entry.take_given()
+        failure, ended = entry.take_failure(), entry.take_ended()
         reason = "unsupported_result" if failure is None else FAILURES.get(type(error), "recording_raised")
         if failure is not None and failure.repeatable() and not is_done(error, failure):
-            put_in_order(tensors_of(given, leaves), ours=(given,), error=error)   # what the first run has kept
+            put_in_order(ended.given(leaves) if ended and failure.changed_host() else (), error=error)   # what the first run has kept
             if self._options["strict"] and self._needs_constants(entry, reason):
                 return self._once_more(failure, entry, args, kwargs)
             result = self._again(failure, args, kwargs)

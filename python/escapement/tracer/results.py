@@ -206,6 +206,10 @@ class Ended:
             self._take_attributes(ours, given)
         return self._settled(result)
 
+    def given(self, leaves):
+        """(what stood for a tensor, the caller's tensor)"""
+        return [(ours, leaf) for ours, leaf in zip(self._leaves, leaves) if is_a(ours, torch.Tensor)]
+
     def real(self, tensor):
         """What a recorded tensor stands for; after hand_over()."""
         return self._stands_for.get(id(tensor)) if id(tensor) in self._stands_for else real(tensor)

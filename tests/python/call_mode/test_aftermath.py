@@ -248,7 +248,8 @@ def test_what_a_result_without_a_structure_did_to_arguments():
 
 
 def test_what_holds_tensors_out_of_reach_is_made_by_a_second_run():
-    for make in (lambda x: (x * k for k in (1, 2)), lambda x: map(torch.neg, [x, x * 2]), lambda x: itertools.chain([x * 3])):
+    for make in (lambda x: (x * k for k in (1, 2)), lambda x: map(torch.neg, [x, x * 2]), lambda x: itertools.chain([x * 3]),
+                 lambda x: (lambda y: {"a": y, "b": (y * k for k in (1, 2))})(x * 3)["b"], lambda x: (lambda y: iter([y, *(y for _ in range(2))]))(x * 2)):
         function = escapement.jit(make)
         for n in (5, 1, 2):
             x = torch.rand(n)
@@ -311,6 +312,16 @@ def test_a_second_run_finds_integers_of_the_first():
     for n in (5, 1, 2):
         assert torch.equal(function(torch.ones(n)), torch.full((n,), 2.0**n))
     assert set(integers(seen)) == {5, 1, 2}
+
+
+def test_a_second_run_finds_the_callers_tensors_of_the_first():
+    seen = []
+    function = escapement.jit(lambda x: (seen.append(x), x * math.ldexp(1.0, x.shape[0]))[1])
+    for n in (5, 1, 2):
+        x = torch.ones(n)
+        function(x)
+        assert all(kept is x for kept in seen)
+        seen.clear()
 
 
 def test_our_own_refusal_is_not_the_programs_error():
