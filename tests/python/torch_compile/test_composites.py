@@ -5,6 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import escapement
 from escapement.ledger import LEDGER
 
 pytestmark = pytest.mark.usefixtures("fresh")
@@ -120,3 +121,19 @@ def test_parts_are_what_the_kernels_do(name):
     compiled = torch.compile(OTHERS_IN_PARTS[name], backend="escapement")
     for sizes in ((5, 6), (7, 9), (1, 4), (3, 1)):
         torch.testing.assert_close(found(compiled, sizes, True), found(OTHERS_IN_PARTS[name], sizes, True), equal_nan=True)
+
+
+@pytest.mark.parametrize("gradients", (False, True), ids=("plain", "gradients"))
+def test_padding_around_batches_of_any_size(gradients):
+    compiled = torch.compile(lambda x: F.pad(x * 2, (1, 2, 0, 3), mode="circular") + 1, backend="escapement")
+    for shape in ((3, 2, 7, 5), (1, 2, 7, 5), (0, 2, 5, 7), (2, 1, 3, 3), (5, 3, 11, 13), (1, 1, 3, 2)):
+        ours = torch.randn(shape).requires_grad_(gradients)
+        theirs = ours.detach().clone().requires_grad_(gradients)
+        result, expected = compiled(ours), F.pad(theirs * 2, (1, 2, 0, 3), mode="circular") + 1
+        assert torch.equal(result, expected) and result.stride() == expected.stride()
+        if gradients:
+            result.square().sum().backward(), expected.square().sum().backward()
+            torch.testing.assert_close(ours.grad, theirs.grad)
+    counted = LEDGER.counters()
+    assert (counted["compiles"], counted["specialised_dims"], counted["fallbacks"]) == (1, 0, {}), counted
+    assert escapement.stats()["launches"] >= 5
