@@ -1,14 +1,15 @@
 // An inference server on the KServe v2 protocol, over HTTP.
 //
-//   server --model FILE [--OPTION VALUE] ...                           without arguments: the options
+//   server --model FILE | --models FOLDER [--OPTION VALUE] ...         without arguments: the options
 //
 //   GET  /v2/health/live  /v2/health/ready  /v2/models/NAME/ready      200, or 503 while warming up and draining
 //   GET  /v2  /v2/models/NAME[/versions/1]                             metadata
 //   POST /v2/models/NAME[/versions/1]/infer                            inference; JSON or the binary extension
-//   POST /v2/repository/index                                          the model, and whether it is ready
+//   POST /v2/repository/index                                          the models, and which of them are ready
+//   POST /v2/repository/models/NAME/load  /unload                      at the control port, with --repository-control 1
 //   GET  /metrics                                                      for Prometheus
 //
-// It listens at once, and is ready when the model is warm: then no request waits for the compiler, and what no version fits
+// It listens at once, and is ready when its models are warm: then no request waits for the compiler, and what no version fits
 // runs eagerly. SIGTERM and SIGINT drain: what was accepted is answered, new requests get 503, then the process ends with
 // status 0. It ends after --drain-ms, or with a second signal, whatever clients do.
 #include <signal.h>
@@ -110,7 +111,7 @@ int serve(const Settings& settings, const sigset_t& signals) {
   const bool complete = drain(service, settings.drain_time, signals);
   const int status = loader.failed() ? 1 : 0;
   if (!loader.failed()) report(service.door(), complete);
-  if (!complete || loader.running()) std::_Exit(status);  // a kernel or a compile that has begun cannot be interrupted
+  if (!complete || loader.running() || service.busy()) std::_Exit(status);  // a kernel or a compile that has begun cannot be interrupted
   loader.join();
   service.stop();
   return status;

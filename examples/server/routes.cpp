@@ -60,6 +60,14 @@ std::optional<To> model_route(const std::vector<std::string>& parts, size_t at) 
   return {};
 }
 
+// v2/repository/models/NAME/load
+std::optional<Route> repository_route(const std::vector<std::string>& parts) {
+  if (parts.size() != 5 || parts[1] != "repository" || parts[2] != "models" || parts[3].empty()) return {};
+  if (parts[4] == "load") return Route{To::load, parts[3]};
+  if (parts[4] == "unload") return Route{To::unload, parts[3]};
+  return {};
+}
+
 }  // namespace
 
 std::optional<Route> find_route(std::string_view target) {
@@ -68,7 +76,9 @@ std::optional<Route> find_route(std::string_view target) {
     if (path == row.path) return Route{row.to};
   }
   const std::vector<std::string> parts = parts_of(path);
-  if (parts.size() < 3 || parts[0] != "v2" || parts[1] != "models" || parts[2].empty()) return {};
+  if (parts.size() < 3 || parts[0] != "v2") return {};
+  if (parts[1] == "repository") return repository_route(parts);
+  if (parts[1] != "models" || parts[2].empty()) return {};
   const bool versioned = parts.size() > 4 && parts[3] == "versions";
   const std::optional<To> to = model_route(parts, versioned ? 5 : 3);
   if (!to) return {};

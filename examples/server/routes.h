@@ -8,9 +8,11 @@
 namespace server {
 
 struct Route {
-  enum class To { server, live, ready, model, model_ready, infer, index, metrics } to;
+  enum class To { server, live, ready, model, model_ready, infer, index, metrics, load, unload } to;
   std::string model = {}, version = {};  // empty: any
-  const char* method() const { return to == To::infer || to == To::index ? "POST" : "GET"; }
+  const char* method() const { return is_post() ? "POST" : "GET"; }
+  bool is_post() const { return to == To::infer || to == To::index || changes(); }
+  bool changes() const { return to == To::load || to == To::unload; }  // which models there are
 };
 
 // Of the target of a request; nothing where there is no such path. Names may be percent-encoded.

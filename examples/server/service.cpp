@@ -8,9 +8,8 @@
 #include <boost/asio/use_awaitable.hpp>
 
 #include <charconv>
-#include <cstdio>
-
-#include "warm_up.h"
+#include <cmath>
+#include <optional>
 
 namespace server {
 
@@ -18,7 +17,6 @@ namespace {
 
 constexpr size_t kSmall = 16 << 10;  // bytes of a body that are read or written at once
 constexpr const char* kLength = "Inference-Header-Content-Length";
-constexpr const char* kVersion = "1";  // of the only model
 
 Reply json_reply(int status, const Json& json) {
   Reply reply;
@@ -78,24 +76,70 @@ HttpLimits control_limits() {
   return limits;
 }
 
+at::Tensor tensor_of(c10::IValue value) {
+  if (!value.isTensor()) throw Refusal(501, "a result of this model is no tensor: the protocol has no place for it");
+  return std::move(value).toTensor();
+}
+
 size_t bytes_of(const Tensors& tensors) {
   size_t bytes = 0;
   for (const at::Tensor& tensor : tensors) bytes += tensor.nbytes();
   return bytes;
 }
 
-escapement::Engine::Settings engine_settings(const Settings& settings) {
-  return {{}, settings.threads, [](const escapement::LogLine& line) {
-            std::fprintf(stderr, "%s %s: %s (%.1f ms)\n", line.module.c_str(), line.event.c_str(), line.text.c_str(),
-                         line.milliseconds);
-          }};
+// A label's value as Prometheus reads it.
+std::string label(const std::string& text) {
+  std::string plain;
+  for (const char letter : text) plain += letter == '\n' ? std::string("\\n") : letter == '"' || letter == '\\' ? std::string("\\") + letter : std::string(1, letter);
+  return plain;
+}
+
+std::string batch_metrics(const std::vector<std::shared_ptr<Served>>& models) {
+  using Counts = escapement::Batcher::Counts;
+  struct Metric {
+    const char *name, *type;
+    int64_t (*value)(const Counts&);
+  };
+  constexpr Metric kMetrics[] = {{"batches_total", "counter", [](const Counts& c) { return c.batches; }},
+                                 {"batched_requests_total", "counter", [](const Counts& c) { return c.requests; }},
+                                 {"largest_batch", "gauge", [](const Counts& c) { return c.largest; }},
+                                 {"overloaded_total", "counter", [](const Counts& c) { return c.refused; }},
+                                 {"queued_requests", "gauge", [](const Counts& c) { return static_cast<int64_t>(c.queued); }}};
+  std::string text;
+  for (const Metric& metric : kMetrics) {
+    if (!models.empty()) text += std::string("# TYPE server_") + metric.name + " " + metric.type + "\n";
+    for (const auto& model : models)
+      text += std::string("server_") + metric.name + "{module=\"" + label(model->module.name()) + "\"} " +
+              std::to_string(metric.value(model->batcher.counts())) + "\n";
+  }
+  return text;
+}
+
+const char* state_name(const Repository::Row& row, bool closed) {
+  if (row.state == Repository::State::loading) return "LOADING";
+  return row.state == Repository::State::ready && !closed ? "READY" : "UNAVAILABLE";
+}
+
+// What a change of the repository asks for besides: {"parameters": {"weights": "NAME.safetensors"}}.
+std::string weights_of(const std::string& body) {
+  const Json json = body.empty() ? Json::object() : read_document(body).json;
+  if (!json.is_object()) throw BadRequest("the body is no JSON object");
+  const Json parameters = json.value("parameters", Json::object());
+  if (!parameters.is_object()) throw BadRequest("parameters are no object");
+  std::string file;
+  for (const auto& [name, value] : parameters.items()) {
+    if (name != "weights" || !value.is_string())
+      throw BadRequest("the only parameter is 'weights', the name of a file *.safetensors in the models' folder");
+    file = value.get<std::string>();
+  }
+  return file;
 }
 
 }  // namespace
 
 Service::Service(const Settings& settings)
     : settings_(settings),
-      engine_(engine_settings(settings_)),
+      repository_(settings_, loader_),
       budget_(settings_.memory_bytes),
       codec_(static_cast<size_t>(settings_.codec_threads)),
       front_(settings_.http, budget_, front_handler_),
@@ -115,18 +159,6 @@ void Service::start() {
   threads_.emplace_back([this] { control_.run(); });
 }
 
-void Service::load() {
-  const escapement::Module module = engine_.load(settings_.model, settings_.name);
-  const Layout layout(module.signature());
-  const auto report = warm_up(module, layout);
-  module.on_miss(escapement::OnMiss::run_eagerly);
-  auto batcher = std::make_shared<Batcher>(module, settings_.queue);
-  std::printf("%s%s%s\n", module.signature().text().c_str(), report.text().c_str(),
-              layout.jagged ? "requests are batched without padding" : "requests run one by one: no input named lengths");
-  const std::lock_guard lock(mutex_);
-  loaded_ = {module, std::move(batcher)};
-}
-
 void Service::drain() {
   door_.close();
   front_.drain();
@@ -138,20 +170,17 @@ void Service::stop() {
   control_.stop();
   for (std::thread& thread : std::exchange(threads_, {})) thread.join();
   codec_.stop();
+  loader_.stop();
   codec_.join();
-  if (const Loaded model = loaded()) model.batcher->close();
+  loader_.join();
+  repository_.close();
 }
 
-Service::Loaded Service::loaded() const {
-  const std::lock_guard lock(mutex_);
-  return loaded_;
-}
-
-Service::Loaded Service::named(const Route& route) const {
-  Loaded model = loaded();
-  if (!model) throw Refusal(503, "the model is warming up", 1);
-  if (route.model != model.module->name()) throw Refusal(404, "there is no model of this name");
-  if (!route.version.empty() && route.version != kVersion) throw Refusal(404, "the model has no such version");
+Service::Model Service::named(const Route& route) const {
+  Model model = repository_.find(route.model);
+  if (!model && !repository_.complete()) throw Refusal(503, "the model is warming up", 1);
+  if (!model) throw Refusal(404, "there is no model of this name, or it is not loaded");
+  if (!route.version.empty() && route.version != model->version) throw Refusal(404, "the model has no such version");
   return model;
 }
 
@@ -168,8 +197,8 @@ void Service::Port::admit(const Header& header, Visit& visit) {
 
 net::awaitable<Reply> Service::Port::answer(Request& request, Visit& visit) {
   const std::optional<Route> route = route_of(request);
-  if (!route || (control_ && route->to == Route::To::infer)) throw Refusal(404, "there is no such path");
-  const bool post = std::string_view(route->method()) == "POST";
+  if (!route || (control_ ? route->to == Route::To::infer : route->changes())) throw Refusal(404, "there is no such path at this port");
+  const bool post = route->is_post();
   const http::verb method = request.method();
   if (post ? method != http::verb::post : method != http::verb::get && method != http::verb::head) {
     Reply reply = error_reply(405, "this path has another method");
@@ -177,7 +206,33 @@ net::awaitable<Reply> Service::Port::answer(Request& request, Visit& visit) {
     co_return reply;
   }
   if (route->to == Route::To::infer) co_return co_await service_.infer(*route, request, visit);
+  if (route->changes()) co_return co_await service_.change(*route, request);
   co_return service_.answer_at_once(*route, request);
+}
+
+// On the loader's thread: one model at a time, and nothing else waits for it.
+net::awaitable<Reply> Service::change(const Route& route, const Request& request) {
+  if (!settings_.repository_control) throw Refusal(403, "the server was started without --repository-control 1");
+  if (door_.closed()) throw Refusal(503, "the server is draining", 1);
+  const std::string weights = weights_of(request.body());
+  const auto there = [&]() -> net::awaitable<void> {
+    if (route.to == Route::To::unload) {
+      repository_.unload(route.model);
+    } else if (!weights.empty()) {
+      repository_.swap_weights(route.model, weights);
+    } else {
+      repository_.load(route.model);
+    }
+    co_return;
+  };
+  try {
+    co_await net::co_spawn(loader_, there, net::use_awaitable);
+  } catch (const Refusal&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw BadRequest(error.what());
+  }
+  co_return json_reply(200, Json::object());
 }
 
 Reply Service::answer_at_once(const Route& route, const Request& request) const {
@@ -188,9 +243,8 @@ Reply Service::answer_at_once(const Route& route, const Request& request) const 
     case Route::To::model_ready:
       return ready_reply(route);
     case Route::To::model: {
-      const Loaded model = named(route);
-      const size_t inputs = model.batcher->layout().inputs;
-      return json_reply(200, metadata(model.module->name(), kVersion, model.module->signature(), inputs));
+      const Model model = named(route);
+      return json_reply(200, metadata(route.model, model->version, model->module.signature(), model->batcher.inputs()));
     }
     case Route::To::index:
       return index(request.body());
@@ -207,24 +261,28 @@ Reply Service::answer_at_once(const Route& route, const Request& request) const 
 }
 
 Reply Service::ready_reply(const Route& route) const {
-  Json json{{"ready", ready()}};
-  if (route.to == Route::To::model_ready) json["name"] = named(route).module->name();
-  return json_reply(ready() ? 200 : 503, json);
+  if (route.to == Route::To::ready) return json_reply(ready() ? 200 : 503, {{"ready", ready()}});
+  const bool up = named(route) && !door_.closed();
+  return json_reply(up ? 200 : 503, {{"name", route.model}, {"ready", up}});
 }
 
 Reply Service::index(const std::string& body) const {
-  const Loaded model = loaded();
-  if (!model) return json_reply(200, Json::array());
-  const bool up = ready();
-  if (only_ready(body) && !up) return json_reply(200, Json::array());
-  return json_reply(200, Json::array({{{"name", model.module->name()},
-                                       {"version", kVersion},
-                                       {"state", up ? "READY" : "UNAVAILABLE"},
-                                       {"reason", up ? "" : "the server is draining"}}}));
+  const bool ready_alone = only_ready(body), closed = door_.closed();
+  Json models = Json::array();
+  for (const Repository::Row& row : repository_.rows()) {
+    const bool up = row.state == Repository::State::ready && !closed;
+    if (ready_alone && !up) continue;
+    models.push_back({{"name", row.name}, {"version", row.version}, {"state", state_name(row, closed)},
+                      {"reason", closed ? "the server is draining" : row.reason}});
+  }
+  return json_reply(200, models);
 }
 
 std::string Service::metrics() const {
-  std::string text = engine_.prometheus();
+  const std::vector<Model> models = repository_.served();
+  std::vector<std::pair<std::string, escapement::Metrics>> of_modules;
+  for (const Model& model : models) of_modules.emplace_back(model->module.name(), model->module.metrics());
+  std::string text = escapement::prometheus_text(of_modules);
   text += "# HELP server_requests_total Inference requests, by status.\n# TYPE server_requests_total counter\n";
   for (const auto& [status, times] : door_.answers())
     text += "server_requests_total{status=\"" + std::to_string(status) + "\"} " + std::to_string(times) + "\n";
@@ -236,14 +294,7 @@ std::string Service::metrics() const {
   row("connections_refused_total", "counter", front_.counts().refused);
   row("slow_requests_total", "counter", front_.counts().late);
   row("held_bytes", "gauge", static_cast<int64_t>(budget_.held()));
-  const Loaded model = loaded();
-  if (!model) return text;
-  const Batcher::Counts counts = model.batcher->counts();
-  row("batches_total", "counter", counts.batches);
-  row("batched_requests_total", "counter", counts.requests);
-  row("largest_batch", "gauge", counts.largest);
-  row("queued_requests", "gauge", static_cast<int64_t>(counts.queued));
-  return text;
+  return text + batch_metrics(models);
 }
 
 // --- inference
@@ -259,45 +310,56 @@ net::awaitable<std::invoke_result_t<Work>> Service::coded(size_t bytes, Work wor
 
 net::awaitable<Reply> Service::infer(const Route& route, Request& request, Visit& visit) {
   try {
-    const Loaded model = named(route);
-    co_return co_await infer(model, request, visit);
+    const Model model = named(route);
+    co_return co_await infer(*model, request, visit);
+  } catch (const escapement::Overloaded& error) {
+    throw Refusal(503, error.what(), static_cast<int>(std::ceil(std::chrono::duration<double>(error.retry_after()).count())));
   } catch (const escapement::ServingError& error) {
-    throw Refusal(status_of(error.code()), error.what());
+    const int status = status_of(error.code());
+    throw Refusal(status, error.what(), status == 503 ? 1 : 0);
   }
 }
 
-net::awaitable<Reply> Service::infer(const Loaded& model, Request& request, Visit& visit) {
-  const escapement::Signature& signature = model.module->signature();
+net::awaitable<Reply> Service::infer(Served& model, Request& request, Visit& visit) {
+  const escapement::Signature& signature = model.module.signature();
   const int64_t length = json_length(request);
-  const auto read = [&] { return read_request(request.body(), length, signature, model.batcher->layout().inputs); };
+  const auto read = [&] { return read_request(request.body(), length, signature, model.batcher.inputs()); };
   InferRequest asked = co_await coded(request.body().size(), read);
   request.body() = std::string();
   if (!visit.hold.set(bytes_of(asked.inputs))) throw Refusal(503, "requests hold too much memory", 1);
   const auto deadline = settings_.timeout.count() > 0 ? visit.arrival + settings_.timeout : Clock::time_point::max();
-  const Tensors outputs = co_await run(*model.batcher, std::move(asked.inputs), deadline);
+  const Tensors outputs = co_await run(model.batcher, std::move(asked.inputs), deadline);
   visit.hold.set(bytes_of(outputs));
-  const auto write = [&] { return write_response(asked, model.module->name(), kVersion, signature, outputs); };
+  const auto write = [&] { return write_response(asked, model.module.name(), model.version, signature, outputs); };
   co_return co_await coded(bytes_of(outputs), write);
 }
 
 // The timer is the request's deadline, and what wakes it when its results are there.
-net::awaitable<Tensors> Service::run(Batcher& batcher, Tensors inputs, Clock::time_point deadline) {
+net::awaitable<Tensors> Service::run(escapement::Batcher& batcher, Tensors inputs, Clock::time_point deadline) {
   struct Waiting {
     net::steady_timer timer;
-    std::optional<Outcome> outcome;
+    bool answered = false;
+    std::exception_ptr error;
+    std::vector<c10::IValue> results;
   };
-  const auto waiting = std::make_shared<Waiting>(Waiting{net::steady_timer(front_.context(), deadline), {}});
-  batcher.submit(std::move(inputs), deadline, [waiting](Outcome outcome) {
-    net::post(waiting->timer.get_executor(), [waiting, outcome = std::move(outcome)]() mutable {
-      waiting->outcome = std::move(outcome);
+  const auto waiting = std::make_shared<Waiting>(Waiting{net::steady_timer(front_.context(), deadline), false, {}, {}});
+  const auto answer = [waiting](std::exception_ptr error, std::vector<c10::IValue> results) {
+    net::post(waiting->timer.get_executor(), [waiting, error = std::move(error), results = std::move(results)]() mutable {
+      waiting->answered = true;
+      waiting->error = std::move(error);
+      waiting->results = std::move(results);
       waiting->timer.cancel();
     });
-  });
+  };
+  batcher.submit({inputs.begin(), inputs.end()}, answer, deadline);
+  inputs.clear();
   boost::system::error_code ignored;
   co_await waiting->timer.async_wait(net::redirect_error(net::use_awaitable, ignored));
-  if (!waiting->outcome) throw Refusal(504, "the request was not answered before its deadline");
-  if (waiting->outcome->error) std::rethrow_exception(waiting->outcome->error);
-  co_return std::move(waiting->outcome->results);
+  if (!waiting->answered) throw Refusal(504, "the request was not answered before its deadline");
+  if (waiting->error) std::rethrow_exception(waiting->error);
+  Tensors results;
+  for (c10::IValue& value : waiting->results) results.push_back(tensor_of(std::move(value)));
+  co_return results;
 }
 
 }  // namespace server

@@ -7,6 +7,8 @@
 #include <limits>
 #include <string_view>
 
+#include "model_settings.h"
+
 namespace server {
 
 namespace {
@@ -21,6 +23,7 @@ struct Text {
 constexpr Text kTexts[] = {
     {"--model", &Settings::model, "the exported program or package to serve"},
     {"--name", &Settings::name, "its name in paths; else the file's"},
+    {"--models", &Settings::models, "a folder of such, NAME.pt2 or NAME.package, with settings of their own in NAME.json"},
     {"--host", &Settings::host, "the address to listen on (127.0.0.1)"},
 };
 
@@ -38,11 +41,15 @@ constexpr Number kNumbers[] = {
     {"--threads", 0, 1024, [](Settings& s, int64_t v) { s.threads = static_cast<int>(v); }, "of the model (0: torch's)"},
     {"--codec-threads", 1, 256, [](Settings& s, int64_t v) { s.codec_threads = static_cast<int>(v); },
      "that read and write large bodies (2)"},
-    {"--max-batch", 1, kMost, [](Settings& s, int64_t v) { s.queue.requests = static_cast<size_t>(v); },
+    {"--max-batch", 1, kMost, [](Settings& s, int64_t v) { s.batch.max_requests = static_cast<size_t>(v); },
      "requests of a batch (32)"},
-    {"--max-rows", 1, kMost, [](Settings& s, int64_t v) { s.queue.rows = static_cast<size_t>(v); }, "rows of one (4096)"},
-    {"--queue", 1, kMost, [](Settings& s, int64_t v) { s.queue.queued = static_cast<size_t>(v); },
+    {"--max-rows", 1, kMost, [](Settings& s, int64_t v) { s.batch.max_rows = static_cast<size_t>(v); }, "rows of one (4096)"},
+    {"--queue", 1, kMost, [](Settings& s, int64_t v) { s.batch.max_queued = static_cast<size_t>(v); },
      "requests that wait; more get 503 (256)"},
+    {"--trust-packages", 0, 1, [](Settings& s, int64_t v) { s.trust_packages = v != 0; },
+     "1: machine code of packages that only their owner may write is used (0)"},
+    {"--repository-control", 0, 1, [](Settings& s, int64_t v) { s.repository_control = v != 0; },
+     "1: models may be loaded and unloaded at the control port (0)"},
     {"--timeout-ms", 0, kMost, [](Settings& s, int64_t v) { s.timeout = Milliseconds(v); },
      "of a request from the end of its header (0: none)"},
     {"--connections", 1, kMost, [](Settings& s, int64_t v) { s.http.connections = static_cast<size_t>(v); },
@@ -72,6 +79,11 @@ bool set_number(const Number& row, std::string_view text, Settings& settings) {
 }
 
 bool set(std::string_view name, const char* value, Settings& settings) {
+  if (name == "--batching") {
+    const auto batching = read_batching(value);
+    if (batching) settings.batch.batching = *batching;
+    return batching.has_value();
+  }
   for (const Text& row : kTexts) {
     if (name == row.name) return settings.*row.member = value, true;
   }
@@ -82,9 +94,10 @@ bool set(std::string_view name, const char* value, Settings& settings) {
 }
 
 void usage() {
-  std::fprintf(stderr, "server --model FILE [--OPTION VALUE] ...\n");
-  for (const Text& row : kTexts) std::fprintf(stderr, "  %-16s %s\n", row.name, row.meaning);
-  for (const Number& row : kNumbers) std::fprintf(stderr, "  %-16s %s\n", row.name, row.meaning);
+  std::fprintf(stderr, "server --model FILE | --models FOLDER [--OPTION VALUE] ...\n");
+  std::fprintf(stderr, "  %-20s %s\n", "--batching", "automatic, none, rows (each row of a request is on its own) or lengths (automatic)");
+  for (const Text& row : kTexts) std::fprintf(stderr, "  %-20s %s\n", row.name, row.meaning);
+  for (const Number& row : kNumbers) std::fprintf(stderr, "  %-20s %s\n", row.name, row.meaning);
 }
 
 }  // namespace
@@ -95,7 +108,7 @@ bool read_settings(int count, char** arguments, Settings& settings) {
     right = set(arguments[i], arguments[i + 1], settings);
     if (!right) std::fprintf(stderr, "server: %s %s: no such option, or no such value\n", arguments[i], arguments[i + 1]);
   }
-  if (right && !settings.model.empty()) return true;
+  if (right && !(settings.model.empty() && settings.models.empty())) return true;
   usage();
   return false;
 }

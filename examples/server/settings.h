@@ -1,6 +1,8 @@
 // What the command line says, and what a client may take: every limit of the server stands here.
 #pragma once
 
+#include <escapement/batcher.h>
+
 #include <chrono>
 #include <cstddef>
 #include <string>
@@ -21,14 +23,8 @@ struct HttpLimits {
   Milliseconds idle_time{60'000};    // between two requests of a connection
 };
 
-// Of the model's queue.
-struct QueueLimits {
-  size_t requests = 32, rows = 4096;  // of one batch; a single request may have more rows
-  size_t queued = 256;                // waiting; more are refused
-};
-
 struct Settings {
-  std::string model, name, host = "127.0.0.1";
+  std::string model, name, models, host = "127.0.0.1";
   int port = 8000, control_port = -1;  // 0: any free port; -1: the next one
   int threads = 0;                     // torch's
   int codec_threads = 2;               // that read and write large bodies
@@ -36,7 +32,9 @@ struct Settings {
   Milliseconds timeout{0};                // of a request, from the end of its header; 0: none
   Milliseconds drain_time{10'000};        // from SIGTERM to the end, at the latest
   HttpLimits http;
-  QueueLimits queue;
+  escapement::BatchSettings batch;  // of each model whose own settings say nothing else
+  bool trust_packages = false;      // their machine code runs, where nobody else may write the file
+  bool repository_control = false;  // models may be loaded and unloaded at the control port
 };
 
 // False, with the usage on stderr, where the arguments are none of ours.

@@ -24,23 +24,23 @@ std::optional<c10::IValue> zeros(const Signature::Item& item, int64_t rows) {
   return c10::IValue(at::zeros(sizes, at::TensorOptions().dtype(item.dtype)));
 }
 
-std::optional<Values> inputs_of(const Signature& signature, const Layout& layout, int64_t rows, int64_t requests) {
+std::optional<Values> inputs_of(const Signature& signature, const escapement::Batcher& batcher, int64_t rows, int64_t requests) {
   Values inputs;
-  for (size_t i = 0; i < layout.inputs; ++i) {
+  for (size_t i = 0; i < batcher.inputs(); ++i) {
     std::optional<c10::IValue> input = zeros(signature.inputs[i], rows);
     if (!input) return {};
     inputs.push_back(std::move(*input));
   }
-  if (layout.jagged) inputs.emplace_back(at::full({requests}, rows / requests, at::TensorOptions().dtype(at::kLong)));
+  if (batcher.batching() == escapement::Batching::lengths) inputs.emplace_back(at::full({requests}, rows / requests, at::TensorOptions().dtype(at::kLong)));
   return inputs;
 }
 
 }  // namespace
 
-escapement::WarmUpReport warm_up(const escapement::Module& module, const Layout& layout) {
+escapement::WarmUpReport warm_up(const escapement::Module& module, const escapement::Batcher& batcher) {
   std::vector<Values> calls;
   for (const auto& [rows, requests] : {std::pair<int64_t, int64_t>{7, 1}, {64, 4}, {1, 1}}) {
-    if (auto inputs = inputs_of(module.signature(), layout, rows, requests)) calls.push_back(std::move(*inputs));
+    if (auto inputs = inputs_of(module.signature(), batcher, rows, requests)) calls.push_back(std::move(*inputs));
   }
   return module.warm_up_with(calls);
 }

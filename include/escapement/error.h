@@ -21,6 +21,7 @@ enum class ErrorCode : uint8_t {
   execution_failed,    // an operator of the program failed, as it would in eager PyTorch
   out_of_memory,
   internal,            // a mistake of the library
+  overloaded,          // too much waits already: come again later (Batcher)
 };
 
 ESCAPEMENT_API const char* to_string(ErrorCode code);   // "invalid_input"

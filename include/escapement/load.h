@@ -135,6 +135,7 @@ class ESCAPEMENT_API Module {
   explicit Module(std::shared_ptr<Impl> impl);  // for the library
 
  private:
+  friend class Batcher;
   friend class Session;
   NamedTensors run_named(const NamedTensors& inputs) const;
   std::shared_ptr<Impl> impl_;
@@ -150,6 +151,10 @@ ESCAPEMENT_API Module load_with(const std::string& path, const OptionList& optio
 ESCAPEMENT_API Module load(const std::string& path, LoadOptions options = {});
 ESCAPEMENT_API Module load(std::span<const std::byte> bytes, LoadOptions options = {});
 ESCAPEMENT_API Module load(const std::string& path, OptionPairs options);
+
+// The tensors of a file in safetensors' format, by name, for Module::swap_weights. ServingError bad_file: it cannot be read, or holds what no
+// tensor of torch can be.
+ESCAPEMENT_API std::map<std::string, at::Tensor> read_weights(const std::string& path);
 template <std::same_as<OptionList> List>
 Module load(const std::string& path, const List& options) {
   return detail::load_with(path, options);

@@ -11,6 +11,9 @@
 namespace escapement {
 namespace {
 
+// What one kernel stores at most, where that is known beforehand: the code generator orders stores in time that grows with the cube of their number,
+// and a kernel that writes so much gains nothing by being one.
+constexpr int kMostStores = 32;
 constexpr int kExpensiveWeight = 4;  // a mathematical function is tens of operations: keeps bodies below 2^16 registers
 
 // As long as its last member asks: hundreds of nodes wait for hundreds that wait for nothing.
@@ -44,6 +47,7 @@ class Grouper {
 
   Grouping run() {
     find_checks();
+    find_stored();
     again_ = limits_.fuse ? recomputable(graph_) : std::vector<bool>(graph_.nodes.size(), false);
     for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
       make_group(n);
@@ -64,6 +68,27 @@ class Grouper {
       const GraphNode& node = graph_.nodes[n];
       if (checked[node.instr.index]) checks_.set(n);
       if (acts(node)) acts_.set(n);
+    }
+  }
+
+  // A concatenation stores each of its parts, by who makes them where it is in their kernel.
+  int parts_of(uint32_t n) const {
+    const Instr& instr = graph_.instr(graph_.nodes[n]);
+    return instr.op == Op::cat ? static_cast<int>(instr.operands.size()) : 0;
+  }
+
+  // --- what is stored whatever is joined: results, what library calls read, writes
+  void find_stored() {
+    stored_.assign(graph_.nodes.size(), false);
+    std::set<uint32_t> results;
+    for (const Output& output : graph_.trace.outputs) {
+      if (output.value) results.insert(graph_.trace.type(output.value).root.index);
+    }
+    for (uint32_t n = 0; n < graph_.nodes.size(); ++n) {
+      const GraphNode& node = graph_.nodes[n];
+      for (const Edge& e : node.inputs) stored_[e.producer] = stored_[e.producer] || e.memory || node.role == Role::call || parts_of(n) > kMostStores;
+      if (node.role == Role::write) stored_[n] = true;
+      for (const ValueId value : graph_.instr(node).results) stored_[n] = stored_[n] || results.contains(graph_.trace.type(value).root.index);
     }
   }
 
@@ -93,6 +118,7 @@ class Grouper {
     group.members = {n};
     group.is_call = node.role == Role::call;
     weight_.push_back(is_expensive(graph_.instr(node).op) ? kExpensiveWeight : 1);
+    stores_.push_back(std::max(parts_of(n), stored_[n] && !group.is_call ? 1 : 0));
     node.iter.assign(node.shape.size(), {});
     for (size_t d = 0; d < node.shape.size(); ++d) {
       if (is_one(graph_.trace.dims, node.shape[d])) continue;
@@ -174,7 +200,7 @@ class Grouper {
     const Group& first = made_.groups[a];
     const Group& second = made_.groups[b];
     const auto refuse = [&](Reason reason) { return why = reason, false; };
-    if (weight_[a] + weight_[b] > limits_.max_ops) return refuse(Reason::apart_size_limit);
+    if (weight_[a] + weight_[b] > limits_.max_ops || stores_[a] + stores_[b] > kMostStores) return refuse(Reason::apart_size_limit);
     if (!may_share_kernel(a, b, why)) return false;
     if (makes_cycle(a, b) || makes_cycle(b, a)) return refuse(Reason::apart_cycle);
     if (delays_check(a, b)) return refuse(Reason::apart_write_order);
@@ -232,6 +258,7 @@ class Grouper {
     joined.reduced = domain.reduced;
     made_.groups[b].alive = false;
     weight_[a] += weight_[b];
+    stores_[a] += stores_[b];
     made_.groups[b].members.clear();
     update_deps(a, b);
     return true;
@@ -310,7 +337,8 @@ class Grouper {
   Bits checks_, acts_;             // nodes
   CheckedVector<bool> again_;
   CheckedVector<Bits> deps_;
-  CheckedVector<int> weight_;       // per group
+  CheckedVector<bool> stored_;        // nodes
+  CheckedVector<int> weight_, stores_;  // per group
   std::vector<uint32_t> alive_;   // ids of groups, ascending
 };
 

@@ -31,6 +31,8 @@
 #include <random>
 #include <thread>
 
+#include "expectations.h"
+
 namespace {
 
 using escapement::ErrorCode;
@@ -42,28 +44,6 @@ using Tensors = std::vector<at::Tensor>;
 
 std::string g_folder;
 long g_number = 0;
-int g_failures = 0;
-
-void expect(bool truth, const char* text, int line) {
-  if (truth) return;
-  ++g_failures;
-  std::printf("line %d: not so: %s\n", line, text);
-}
-#define EXPECT(...) expect((__VA_ARGS__), #__VA_ARGS__, __LINE__)
-
-template <class Action>
-void expect_error(ErrorCode code, const char* part, Action action, int line) {
-  try {
-    action();
-    ++g_failures;
-    std::printf("line %d: no error, expected %s\n", line, to_string(code));
-  } catch (const ServingError& error) {
-    const bool right = error.code() == code && std::string(error.what()).find(part) != std::string::npos;
-    if (!right) std::printf("line %d: %s: %s\n", line, to_string(error.code()), error.what());
-    g_failures += right ? 0 : 1;
-  }
-}
-#define EXPECT_ERROR(code, part, ...) expect_error(ErrorCode::code, part, [&] { __VA_ARGS__; }, __LINE__)
 
 std::string file(const char* name) {
   return g_folder + "/" + name;

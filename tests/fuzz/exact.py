@@ -23,7 +23,18 @@ def exact(left, right, floored):
     return torch.where(rest.isnan(), torch.full_like(rest, float("nan")), rest)
 
 
-class OneAnswer(TorchDispatchMode):
+class Applied(TorchDispatchMode):
+    @classmethod
+    def function(cls, function):
+        """`function`, each call of which runs under such a mode."""
+        def run(*arguments):
+            with cls():
+                return function(*arguments)
+
+        return run
+
+
+class OneAnswer(Applied):
     def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
         if operator is torch.ops.aten.softshrink.default:
             return operator(*args, **(kwargs or {})).add_(0.0)
@@ -39,11 +50,3 @@ class OneAnswer(TorchDispatchMode):
             return None
         plain = [torch.as_tensor(side).detach().to(dtype) for side in (left, right)]
         return exact(*torch.broadcast_tensors(*plain), floored=name == "remainder")
-
-    @classmethod
-    def function(cls, function):
-        def run(*arguments):
-            with cls():
-                return function(*arguments)
-
-        return run

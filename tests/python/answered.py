@@ -37,6 +37,14 @@ def answer(before, after, raised):
     return " ".join(reasons) or ("recorded" if "recordings" in moved else "nothing")
 
 
+def outcome(call, *args):
+    """The result, or the kind of what it raised."""
+    try:
+        return call(*args)
+    except Exception as error:
+        return type(error)
+
+
 class Counted:
     """escapement.jit(function, **options), counted."""
 

@@ -104,14 +104,13 @@ def as_object(value):
 
 
 def as_array(value, dtype=None, copy=None):
-    """A float in an array is one of C's. (Integers there stay symbols: `np.prod(x.shape)` goes by their operators.)"""
+    """In an array it is a number of C's. (`np.prod(x.shape)` is asked for its factors: numpy_products.py.)"""
     return sys.modules["numpy"].array(value_of(value.node), dtype=dtype) if dtype != object else as_object(value)
 
 
 def number_class(torchs):
     members = {name: member for name, member in vars(Number).items() if name not in ("__dict__", "__weakref__")}
-    if torchs is torch.SymFloat:
-        members["__array__"] = as_array
+    members["__array__"] = as_array
     if torchs is not torch.SymBool:
         members.update((name, decided(name, getattr(torchs, name))) for name in COMPARISONS)
     return complete(type(torchs.__name__, (torchs,), members))
@@ -145,6 +144,10 @@ _MADE = {}   # thread -> weak references to the numbers that a recording has mad
 def note_numbers():
     """From now on, of this thread, until left_over() is asked."""
     _MADE[threading.get_ident()] = []
+
+
+def have_been_made():
+    return bool(_MADE.get(threading.get_ident()))
 
 
 def noted(number):

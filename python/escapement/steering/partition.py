@@ -12,6 +12,12 @@ aten = torch.ops.aten
 
 
 def partition(joint, inputs, **given):
+    forward, backward = partition_of(joint, inputs, **given)
+    resolve_saved(forward, given.get("num_fwd_outputs", 0))
+    return forward, backward
+
+
+def partition_of(joint, inputs, **given):
     written = written_arguments(joint)
     before = torch.fx.GraphModule(joint, copied(joint.graph)) if written else None   # the cut changes the graph
     forward, backward = min_cut_rematerialization_partition(joint, inputs, **given)
@@ -21,6 +27,23 @@ def partition(joint, inputs, **given):
     read_copies_of(read, before.graph)
     before.recompile()
     return min_cut_rematerialization_partition(before, inputs, **given)
+
+
+def resolve_saved(forward, results):
+    """What the backward is given is no tensor that is conjugated or negated by a bit, which a recording cannot hand out."""
+    output = next(iter(forward.graph.find_nodes(op="output")))
+    values, changed = list(output.args[0]), False
+    for at, node in enumerate(values[results:], results):
+        value = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
+        if isinstance(value, torch.Tensor) and (value.is_conj() or value.is_neg()):
+            with forward.graph.inserting_before(output):
+                for resolve in (aten.resolve_conj.default, aten.resolve_neg.default):
+                    node = forward.graph.call_function(resolve, (node,))
+                    node.meta["val"] = value = resolve(value)
+            values[at], changed = node, True
+    if changed:
+        output.args = (type(output.args[0])(values),)
+        forward.recompile()
 
 
 def copied(graph):

@@ -16,6 +16,7 @@ import torch
 from ..limits import AFTERMATH, OBJECT_DEPTH
 from ..recording import symbols
 from ..recording.arithmetic import NUMBERS, value_of
+from .cached_calls import KIND
 from .objects import counts, is_a
 from .results import is_recorded
 from .search import space_of
@@ -105,6 +106,8 @@ def replace_in(holder, instead, made):
         for at, item in enumerate([*collections.deque.__iter__(holder)]):
             if instead(item) is not item:
                 collections.deque.__setitem__(holder, at, instead(item))
+    elif type(holder) is KIND:   # whose entries nobody can change, or drop one by one
+        holder.cache_clear()
     if not is_a(holder, types.FrameType):
         in_attributes(holder, instead)
 

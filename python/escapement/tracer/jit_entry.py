@@ -22,12 +22,18 @@ from ..errors import EscapementError
 from ..limits import RESULTS
 from ..locks import fork_safe_lock
 from ..recording import symbols
+from ..recording.arithmetic import NUMBERS
 from ..recording.locator import FRAMEWORK, FrameLocator
 from .indexing import numbers_select
+from .cached_calls import plain_numbers_are_cached
 from .compiled_callees import callees_run_their_own_code
+from .caught import type_errors_noticed
 from .json_numbers import json_reads_them
+from .number_types import numbers_have_types
+from .numpy_products import numpy_multiplies_them
+from .objects import is_a
 from .outside import calls_watched
-from .results import Builder, Ended, Results, changed, is_marked, snapshot, store
+from .results import Builder, Ended, Results, attributes_of_dict, changed, is_marked, snapshot, store
 from .tree import KEY, Copies, Reader, Unsupported, generators_in, leaf_names, unflatten
 from .watch import host_state, put_back_draws, same_state
 
@@ -58,17 +64,20 @@ class NeedsTape(EscapementError):
 class Attempt:
     """What was true when a recording started, to tell whether the program may be run again."""
 
-    def __init__(self, tensors, generators, host):
+    def __init__(self, tensors, generators, host, undo_host):
         """`host()`: Python's own state, as far as it is looked at."""
         self._tensors, self._host, self._before = tensors, host, host()
         self._versions = None if tensors is None else versions(tensors)
         with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(KEY)):
             self._random = [(generator, generator.get_state()) for generator in (torch.default_generator, *generators)]
-        self._world, self._written, self._steady = core().World(), True, True
+        self._world, self._written, self._undo, self._steady = core().World(), True, None, True
+        self._undo_host = undo_host
+        core().keep_undo()
 
     def note_end(self):
         """While the recording is not over."""
         self._written, self._steady = core().has_written(), self.steady()
+        self._undo = self._undo or core().take_undo()
 
     def steady(self):
         """Whether Python's state is what it was."""
@@ -78,23 +87,33 @@ class Attempt:
     def changed_host(self):
         return not self._steady
 
+    def wrote(self):
+        return self._written
+
     def wants_gradients(self):
         with plainly():
             return self._tensors is None or any(tensor.requires_grad for tensor in self._tensors)
 
     def repeatable(self):
-        return not self._written and self._tensors is not None and versions(self._tensors) == self._versions and not self._world.changed()
+        if self._tensors is None or self._world.changed() or self._written and not self._undo.possible():
+            return False
+        return versions(self._tensors, self._undo if self._written else None) == self._versions
 
     def restore(self):
+        if self._written:
+            self._undo.restore()
+        if not self._steady:
+            self._undo_host.restore()
         for generator, state in self._random:
             generator.set_state(state)
         put_back_draws(self._before[-1])
 
 
-def versions(tensors):
-    """Counts of writes, of those that have one: what compiled code inside the program wrote, the recording did not see."""
+def versions(tensors, undo=None):
+    """Counts of writes, of those that have one: what compiled code inside the program wrote, the recording did not see. `undo`: those before what it knows."""
     with plainly():
-        return [*map(version_of, tensors)]
+        before = [undo and undo.count_before(tensor) for tensor in tensors]
+        return [version_of(tensor) if count is None else count for tensor, count in zip(tensors, before)]
 
 
 def version_of(tensor):
@@ -157,16 +176,24 @@ class Entry:
             self.take_ended()
             return outputs
         thread, watch = threading.get_ident(), self.table.watch
-        attempt = Attempt(caller_tensors(sys._getframe(2), watch), self._generators, lambda: (watch.state(), watch.plain_key(), host_state(watch.randoms)))
+        attempt = Attempt(caller_tensors(sys._getframe(2), watch), self._generators, lambda: (watch.state(), watch.plain_key(), host_state(watch.randoms)), watch.undo())
         try:
             RECORDING.add(thread)
             symbols.note_numbers()
+            note_given(leaves)
+            plain_numbers_are_cached()
             self._locator.saw_gradients = False
-            with json_reads_them(), numbers_select(), callees_run_their_own_code(), calls_watched(), watch.metadata.asking() as asked:
-                outputs = self._run(leaves)
+            with (json_reads_them(), numpy_multiplies_them(), numbers_select(), callees_run_their_own_code(), calls_watched(),
+                  type_errors_noticed(watch.handlers) as caught, watch.metadata.asking() as asked):
+                with numbers_have_types(watch.type_spaces):
+                    outputs = self._run(leaves)
+            if caught.error is not None:
+                raise caught.error
             self._refuse_tape(attempt)
         except Exception:
             attempt.note_end()
+            if attempt.changed_host():
+                self._judge(False)
             self._failures[thread] = attempt
             raise
         finally:
@@ -205,6 +232,8 @@ class Entry:
             contents = tuple((number, flat.content(made[number])) for number in changed(made, before))
         except Unsupported as error:
             raise Bypass(box[0]) from error
+        if any(map(attributes_of_dict, made)):
+            raise Bypass(box[0])
         if core().recording() and any(map(is_marked, (*leaves, *flat.leaves))):
             raise Marked(box[0])
         if flat.held_elsewhere(box) and not (core().recording() and gc.collect() and not flat.held_elsewhere(box)):
@@ -256,6 +285,13 @@ class Entry:
 
     def take_ended(self):
         return self._ended.pop(threading.get_ident(), None)
+
+
+def note_given(leaves):
+    """Numbers among the arguments: the function may put them anywhere, as those that it makes."""
+    for leaf in leaves:
+        if is_a(leaf, NUMBERS):
+            symbols.noted(leaf)
 
 
 def renew(table):

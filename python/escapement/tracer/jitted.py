@@ -10,6 +10,7 @@ recording, come to __call__.
 """
 
 import collections
+import enum
 import functools
 import inspect
 import re
@@ -30,19 +31,21 @@ from ..recording import symbols
 from ..recording.locator import place_of
 from .aftermath import put_in_order, recorded_in
 from .check import Checker
+from .homes import is_programs
 from .jit_entry import KEY, RECORDING, Bypass, Entry, Marked, NeedsTape, call_names, cannot_record, is_raised_by_program, kind_of
 from .objects import is_a, replace_references
 from .replayed import replayed
 from .results import is_recorded, real
-from .search import is_own, space_of
+from .search import space_of
 from .stand_ins import StandIns
-from .tree import Copies, Unsupported, flatten, generators_in, mutable
+from .tree import Constant, Copies, Unsupported, flatten, generators_in, mutable
 from .watch import Watch
 
 REASONS = {
     "gradient": "gradients are wanted; compiled code builds no tape",
     "unsupported_argument": "an argument is no tensor, number, constant or known container",
-    "argument_elsewhere": "a container or object among the arguments is one that the function also finds in a global, attribute or closure",
+    "argument_elsewhere": "an argument is an object that the function also finds in a global, attribute or closure",
+    "argument_attributes": "an argument is a tensor with attributes of Python that the function names",
     "unsupported_result": "a result is no tensor, number, constant or known container, or one that is held elsewhere, too",
     "tensor_attributes": "the function puts Python attributes on tensors, which a recording does not keep",
     "torch_mode": "a torch function mode, dispatch mode, functorch transform, torch.jit.trace or level of forward-mode derivatives is active",
@@ -51,13 +54,14 @@ REASONS = {
     "too_many_keys": "more kinds of calls (structures, strings, flags, torch's modes) than there are versions for",
     "recording_raised": "the program fails on symbolic sizes or numbers",
     "state_changed": "the program rebinds attributes, globals or closure variables",
+    "state_not_compared": "the function reads what cannot be compared at every call: iterators, files, very large containers or arrays, objects nested very deep",
     "replaced": "parameters, buffers or submodules are replaced again and again with few calls between",
     "graph_break": "torch.compile breaks the graph at a tensor's value",
     "no_core": "the compiled core is missing",
     "disabled": "compilation is switched off",
 }
 # The function itself runs at every call, its operators are deferred: nothing is assumed of what stood in the way.
-REPLAYED = {"unsupported_argument", "argument_elsewhere", "unsupported_result", "state_changed", "tensor_attributes", "graph_break"}
+REPLAYED = {"unsupported_argument", "argument_elsewhere", "argument_attributes", "unsupported_result", "state_changed", "state_not_compared", "too_many_values_elsewhere", "tensor_attributes", "graph_break"}
 # Reasons for which regions go on in replay mode, too: where they give nothing else, they are asked no more.
 LASTING = {"made_unseen", "result_read", "data_dependent_guard", "too_many_exits", "too_many_recordings", "budget_used", "state_changed"}
 # Reasons for which regions run the function as it is. Each time it is recorded up to where it is refused, and its result taken apart: they rest.
@@ -113,7 +117,7 @@ class Table:
         self.follow(watch)
         self.families = {}    # structure with all numbers dynamic, and ambient state -> Family
         self.settled = None   # the reason for which all further calls go on in replay mode
-        self.unstable = False # settled because the program changes its state itself
+        self.unstable = False # settled because the program changes its state itself, or it cannot be compared
         self.floats = False   # whatever plain values are read: there are too many
         self._unserved, self._hits, self._lasting, self._refused = collections.Counter(), 0, 0, 0
         self.rests_for, self._rest, self._left = None, REST, 0   # the reason for which the next calls run eagerly; how many at a time, and still
@@ -264,7 +268,7 @@ class Jitted:
 
     def _compiled(self, table, args, kwargs):
         if table.settled and not core().has_begun_a_call():
-            self._count(table.settled, None)
+            self._count(table.settled, table.watch.plain.unknown)
             return self._replay(args, kwargs)
         if table.rests_for and not self._options["strict"] and self._dims is None and table.rests():
             return self._eager(table.rests_for, args, kwargs)
@@ -274,8 +278,12 @@ class Jitted:
         structure = flatten_call(args, kwargs, leaves, copies, True)
         if copies.met and table.watch.meets(copies.met) and Watch(self._fn, self._kinds).meets(copies.met):
             return self._eager("argument_elsewhere", args, kwargs)
+        if table.watch.asked and table.watch.may_be_asked(leaves):
+            return self._eager("argument_elsewhere", args, kwargs)
         if grad_mode() and any_requires_grad(leaves):
             return self._with_gradients(args, kwargs)
+        if any(map(table.watch.plain.is_named, core().attributed(leaves))):
+            return self._eager("argument_attributes", args, kwargs, None, table)
         with self._lock:
             entry, leaves = self._entry(table, structure, leaves, args, kwargs)
         if isinstance(entry, str):
@@ -310,14 +318,19 @@ class Jitted:
 
     def run_entry(self, entry, leaves, originals, args, kwargs):
         """One call of a region, without any check beside it."""
-        before = entry.runs
+        before, failure = entry.runs, None
         try:
             found = entry.region(*leaves)
         except Exception as error:
-            return self._failed(entry, error, leaves, originals, args, kwargs)
+            failure = error
         except BaseException:   # an interrupt: numbers are noted no longer
             symbols.left_over()
             raise
+        if failure is not None:   # no longer handled: what the function raises when it runs again has no context that eager has not
+            try:
+                return self._failed(entry, failure, leaves, originals, args, kwargs)
+            finally:
+                del failure
         if entry.runs != before:
             self._settle_run(entry, found, originals, leaves)
         return entry.results[found[-1]](found, originals)
@@ -431,11 +444,16 @@ class Jitted:
 
     def _table_for(self, watch):
         table = Table(watch, watch.flags(), self._health, weak_method(self._enter))
-        unstable = self._health.unstable >= UNSTABLE   # the program changes them itself
-        if len(self._tables) < TABLES and not unstable:
-            self._tables[watch.key()] = table
+        if watch.plain.unknown:
+            reason = "state_not_compared"
+        elif self._health.unstable >= UNSTABLE:   # the program changes them itself
+            reason = "state_changed"
+        elif len(self._tables) >= TABLES:
+            reason = "too_many_values_elsewhere"
         else:
-            table.floats, table.unstable, table.settled = True, unstable, "state_changed" if unstable else "too_many_values_elsewhere"
+            self._tables[watch.key()] = table
+            return table
+        table.floats, table.unstable, table.settled = True, reason != "too_many_values_elsewhere", reason
         return table
 
     def _enter(self, table):
@@ -479,7 +497,7 @@ class Jitted:
 
     def _meets(self, structure):
         """Whether there are new classes of the program's own among the arguments: what their methods read is watched from now on."""
-        kinds = {kind for kind in types_in(structure) if is_own(kind)}
+        kinds = {kind for kind in types_in(structure) if is_programs(kind)}
         with self._lock:
             if kinds <= self._kinds | self._current_table().watch.kinds:
                 return False
@@ -512,7 +530,8 @@ class Jitted:
         """To the quick way, if that way can tell such calls apart."""
         positional, names, named = structure
         kinds = tuple(map(kind_of, (*positional, *named)))
-        if all(kinds) and not any_autocast() and not self._checker.active and not (grad_mode() and table.watch.tensors):
+        asks = table.watch.asked or grad_mode() and table.watch.tensors   # that way asks neither which tensor it is nor whether one wants gradients
+        if all(kinds) and not any_autocast() and not self._checker.active and not asks:
             table.offer(entry, (grad_mode(), inference_mode(), default_dtype()), tuple(kind for kind, in kinds), names)
 
     def _note(self, entry):
@@ -610,7 +629,7 @@ def is_done(error, failure):
         return False
     if isinstance(error, Bypass):
         return recorded_in(error.result)[1]
-    return failure.changed_host() and is_raised_by_program(error)
+    return (failure.changed_host() or failure.wrote()) and is_raised_by_program(error)
 
 
 def hand_over(ended, error, originals, leaves):
@@ -692,6 +711,8 @@ def types_in(structure):
     for part in structure:
         if isinstance(part, type):
             yield part
+        elif is_a(part, Constant) and is_a(part.value, enum.Enum):
+            yield type(part.value)
         elif isinstance(part, tuple):
             yield from types_in(part)
 

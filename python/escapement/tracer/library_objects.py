@@ -1,8 +1,8 @@
 """Objects of Python's own library whose state stands in no dict: an OrderedDict's order, what a StringIO holds, whether a lock is held, the context of decimal,
 the shape of an array. What can be asked without changing it is read at every call and compared like a plain value (plain.py).
 
-Of the rest nobody knows what they say next: iterators and generators, files, sockets, databases. A function that names one is not recorded for long:
-two looks at it are never alike (UNKNOWN), as if it changed its own state, so it goes on in replay mode.
+Of the rest nobody knows what they say next: iterators and generators, files, sockets, databases. A function that names one is not recorded
+(UNKNOWN): it goes on in replay mode.
 """
 
 import collections
@@ -16,7 +16,7 @@ import weakref
 
 import torch
 
-from ..limits import ARRAY_BYTES, ITEMS
+from ..limits import ARRAY_BYTES
 from .objects import is_a
 
 UNKNOWN = object()
@@ -31,7 +31,6 @@ HOLDERS = ("numpy.ma", "torch.distributions", "torch.optim", "torch.amp", "torch
 NO_HOLDERS = ("builtins", "ctypes", "importlib", "logging", "types", "typing", "unittest", "sys", "_io")
 
 
-SIZED = list, dict, set, collections.deque, bytearray
 WALKED = collections.deque, set, frozenset   # which the core walks itself, but not what is derived from them
 
 
@@ -52,6 +51,8 @@ class Looked:
 
 
 def is_holder(kind):
+    if type(kind.__module__) is not str:
+        return False
     home = kind.__module__.partition(".")[0]
     return home in sys.stdlib_module_names and home not in NO_HOLDERS or kind.__module__.startswith(HOLDERS) or issubclass(kind, types.SimpleNamespace)
 
@@ -78,8 +79,8 @@ def reading(value, names, is_own):
         return functools.partial(keys_of, value)
     if is_array(value):
         return functools.partial(form_of, value)
-    if is_a(value, SIZED) and len(value) > (ARRAY_BYTES if kind is bytearray else ITEMS):
-        return functools.partial(len, value)   # and nothing of what it holds
+    if kind is collections.deque and value.maxlen is not None:
+        return functools.partial(getattr, value, "maxlen")
     if is_a(value, WALKED) and kind not in WALKED:
         return functools.partial(tuple, value)
     if is_own(kind) or kind in weakref.ProxyTypes:
@@ -98,11 +99,13 @@ def of_decimal(names):
 
 
 def keys_of(ordered):
-    return tuple(collections.OrderedDict.__iter__(ordered)) if len(ordered) <= ITEMS else None
+    return tuple(collections.OrderedDict.__iter__(ordered))
 
 
 def form_of(array):
-    return array.shape, array.strides, array.dtype.str
+    """With what it holds, where that is not one piece of memory, which the core compares."""
+    apart = not (array.flags.forc or array.dtype.hasobject)
+    return array.shape, array.strides, array.dtype.str, sys.modules["numpy"].ndarray.tobytes(array) if apart else None
 
 
 def digest_of(value):

@@ -1,4 +1,4 @@
-"""What code names: globals, attributes, modules that it imports when it runs."""
+"""What code names: globals, attributes, modules that it imports when it runs; and whether a name may be anything, since it is no text in the code."""
 
 import dis
 import functools
@@ -10,17 +10,20 @@ import types
 GLOBALS = frozenset(("LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME", "STORE_NAME"))   # instructions
 
 
-READ_ALL = frozenset(("vars", "__dict__", "getmembers"))   # who says so may read all attributes together
+READ_ALL = frozenset(("vars", "__dict__", "getmembers", "__getattribute__", "getattr_static", "pickle", "cloudpickle", "dill"))   # who says so may read all attributes together
 NAMESPACES = frozenset(("globals", "eval", "exec"))        # or globals by names that stand in texts
-JOINING = frozenset(("FORMAT_VALUE", "FORMAT_SIMPLE", "BUILD_STRING"))   # instructions that make a name
 WORD = re.compile(r"[^\W\d]\w*")
+
+
+ASKING = frozenset(("getattr", "hasattr"))                 # for an attribute by a name that may be anything
+SILENT = frozenset(("CACHE", "EXTENDED_ARG", "NOP", "PRECALL"))   # instructions that say nothing here
 
 
 def inner_code(code):
     return [item for item in code.co_consts if isinstance(item, types.CodeType)]
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=16384)
 def globals_in(code):
     """Names of globals of a code object and of those inside it."""
     own = [step.argval for step in dis.get_instructions(code) if step.opname in GLOBALS]
@@ -28,27 +31,118 @@ def globals_in(code):
 
 
 def names_in(code):
-    """The same, and names of attributes, also in texts (`getattr(settings, "scale")`)."""
-    texts = [item for item in code.co_consts if isinstance(item, str) and item.isidentifier()]
+    """The same, and names of attributes, also in texts (`getattr(settings, "scale")`, `attrgetter("inner.scale")`, `case Settings(scale=s)`)."""
+    texts = [part for text in texts_in(code.co_consts) for part in parts_of_name(text)]
     return dict.fromkeys(itertools.chain(code.co_names, texts, *map(names_in, inner_code(code))))
+
+
+def parts_of_name(text):
+    parts = text.split(".")
+    return parts if all(map(str.isidentifier, parts)) else ()
 
 
 def reads_all(names):
     return not READ_ALL.isdisjoint(names)
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=16384)
 def globals_computed(code):
     """Names of globals that stand in texts (`globals()["K"]`, `eval("K + 1")`), or None: any."""
-    if not any(map(reads_globals, with_inner(code))):
-        return ()
-    words = [word for each in with_inner(code) for text in texts_in(each.co_consts) for word in WORD.findall(text)]
-    joined = any(step.opname in JOINING for each in with_inner(code) for step in dis.get_instructions(each))
-    return None if joined or not words else tuple(dict.fromkeys(words))
+    asking = [each for each in with_inner(code) if reads_globals(each)]
+    if any(map(evaluates_anything, asking)):
+        return None
+    return tuple(dict.fromkeys(word for each in asking for text in texts_in(each.co_consts) for word in WORD.findall(text)))
 
 
 def reads_globals(code):
     return "__globals__" in code.co_names or not NAMESPACES.isdisjoint(globals_in(code))
+
+
+def asks_by_variable(code):
+    """Whether the name that some `getattr` is asked for is more than a text in the code."""
+    if ASKING.isdisjoint(code.co_names):
+        return False
+    steps = [step for step in dis.get_instructions(code) if step.opname not in SILENT]
+    return any(step.opname in GLOBALS and step.argval in ASKING and not has_constant_name(steps[at + 1:]) for at, step in enumerate(steps))
+
+
+def has_constant_name(steps):
+    """`steps`: behind the one that has put the function onto the stack, above which its arguments grow."""
+    depth, starts = 0, {}   # of the argument that begins at each depth
+    for at, step in enumerate(steps):
+        if step.opname.startswith("CALL") and step.arg == depth:
+            end = starts.get(2) if depth > 2 else at
+            return depth >= 2 and starts.get(1) == end - 1 and steps[end - 1].opname == "LOAD_CONST"
+        if "JUMP" in step.opname or step.opname.startswith("RETURN"):
+            return False   # chosen by a condition
+        starts[depth] = at
+        depth += effect(step)
+    return False
+
+
+def evaluates_anything(code):
+    """Whether `eval`, `exec` or `globals()[...]` may be given more than texts in the code."""
+    steps = [step for step in dis.get_instructions(code) if step.opname not in SILENT]
+    for at, step in enumerate(steps):
+        if step.opname in GLOBALS and step.argval in ("eval", "exec") and not has_constant_text(steps[at + 1:]) and not has_own_names(steps[at + 1:]):
+            return True
+        if step.opname in GLOBALS and step.argval == "globals" and not is_asked_for_a_text(steps[at + 1:]):
+            return True
+    return "__globals__" in code.co_names and not any(is_asked_for_a_text(steps[at:]) for at, step in enumerate(steps) if step.argval == "__globals__")
+
+
+def has_constant_text(steps):
+    """And nothing more, as `eval("K + 1")`, `get("K")`, `get("K", 2)`, `[..."K"]`."""
+    if not steps or steps[0].opname != "LOAD_CONST" or not isinstance(steps[0].argval, str):
+        return False
+    then = steps[2] if len(steps) > 2 and steps[1].opname == "LOAD_CONST" else steps[1]
+    return then.opname.startswith("CALL") or then.opname in ("BINARY_SUBSCR", "STORE_SUBSCR", "DELETE_SUBSCR") or then.opname == "BINARY_OP" and then.argrepr == "[]"
+
+
+def has_own_names(steps):
+    """A call that gives the names, too: `eval(code, {"x": x})`."""
+    depth = 0
+    for step in steps:
+        if step.opname.startswith("CALL") and step.arg == depth:
+            return depth >= 2
+        if "JUMP" in step.opname or step.opname.startswith("RETURN"):
+            return False
+        depth += effect(step)
+    return False
+
+
+def effect(step):
+    return -1 - step.arg if step.opname == "CALL" else dis.stack_effect(step.opcode, step.arg, jump=False)
+
+
+def is_asked_for_a_text(steps):
+    """`globals()["K"]`, `globals().get("K")`, `"K" in globals()`; or the names are handed on, `{**globals(), "x": x}`, where texts in the code say which count."""
+    if steps and steps[0].argval == "__globals__" or steps and steps[0].opname.startswith("CALL"):
+        steps = steps[1:]
+    if steps and steps[0].opname in ("LOAD_METHOD", "LOAD_ATTR"):
+        steps = steps[1:]
+    return has_constant_text(steps) or bool(steps) and steps[0].opname in ("CONTAINS_OP", "DICT_UPDATE", "DICT_MERGE")
+
+
+IMPORTING = frozenset(("import_module", "__import__"))
+
+
+@functools.lru_cache(maxsize=16384)
+def imported_by_call(code):
+    """The names that these functions are given; None: whatever it is."""
+    if IMPORTING.isdisjoint(code.co_names):
+        return ()
+    steps = [step for step in dis.get_instructions(code) if step.opname not in SILENT]
+    asked = [steps[at + 1:] for at, step in enumerate(steps) if step.argval in IMPORTING and step.opname.startswith("LOAD_")]
+    return tuple(behind[0].argval if has_constant_text(behind) else None for behind in asked)
+
+
+def reaches_modules_by_name(code):
+    """`sys.modules[name]`, `importlib.import_module(name)`, `__import__(name)`."""
+    if any(name is None for name in imported_by_call(code)):
+        return True
+    steps = [step for step in dis.get_instructions(code) if step.opname not in SILENT] if "modules" in code.co_names else ()
+    return any(step.argval == "modules" and before.argval == "sys" for before, step in zip(steps, steps[1:])) or any(map(reaches_modules_by_name, inner_code(code)))
 
 
 def with_inner(code):
@@ -68,7 +162,7 @@ def imports_in(code, space):
     return tuple(name for dots, relative in relative_imports(code) for name in with_homes(dots, relative, space.get("__package__")))
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=16384)
 def relative_imports(code):
     """(dots, name): `from ..a import b` has two."""
     found, before = [], [None, None]
@@ -76,6 +170,7 @@ def relative_imports(code):
         if step.opname == "IMPORT_NAME":
             found.append((before[0] or 0, step.argval))
         before = [before[1], step.argval if step.opname == "LOAD_CONST" else None]
+    found.extend((0, name) for name in imported_by_call(code) if name)
     return tuple(itertools.chain(found, *map(relative_imports, inner_code(code))))
 
 

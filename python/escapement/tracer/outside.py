@@ -38,7 +38,7 @@ PROCESS = (sys, "getrecursionlimit getswitchinterval"), (threading, "get_ident g
 UUIDS = "generate_time_safe", "UuidCreate"
 CODE = (".py", ".pyc", ".pyi", ".so")   # that Python reads for itself, as it imports or shows a line
 SYSTEM = ("/proc/", "/sys/")            # what the system says of itself
-NOTES = ("logging", "warnings.py", "threading.py", "queue.py", "linecache.py", "inspect.py", "tokenize.py", "traceback.py", "importlib", "zipimport.py")
+NOTES = ("logging", "warnings.py", "threading.py", "queue.py", "linecache.py", "inspect.py", "tokenize.py", "traceback.py", "importlib", "zipimport.py", "dataclasses.py", "reprlib.py")
 HOME = os.path.dirname(os.__file__) + os.sep   # of the standard library, where these ask for themselves
 QUIET = (*(place for place in FRAMEWORK if place != "<frozen"), "<frozen importlib", "<frozen zipimport", *(HOME + name for name in NOTES))
 PASSED_ON = ("<frozen genericpath", "<frozen posixpath", "<frozen os", *(HOME + name for name in ("genericpath.py", "posixpath.py", "os.py", "pathlib.py", "signal.py")),
@@ -72,7 +72,7 @@ def read_anew():
     rows = (time, CLOCKS), (os, SYSTEMS), (_uuid, UUIDS), *((module, names.split()) for module, names in PROCESS)
     found = [getattr(module, name, None) for module, names in rows for name in names]
     days = datetime.datetime.now, datetime.datetime.utcnow, datetime.datetime.today, datetime.date.today
-    return [*filter(None, found), *days, torch.default_generator.initial_seed, torch.get_num_threads, SEED, DRAWN]
+    return [*filter(None, found), *days, torch.default_generator.initial_seed, torch.get_num_threads, torch.is_anomaly_enabled, SEED, DRAWN]
 
 
 DRAWN = super(random.Random, random.Random(0)).getstate   # how far a generator has come

@@ -1,16 +1,20 @@
 """What a function reads from elsewhere that is neither tensor nor module: numbers, strings, functions, objects in attributes, globals, closures, and in
 lists and dicts of such. A recording has them as constants, so it serves only calls for which they are the same (docs/jit.md).
 
-Watched is what some code that the function can reach names: `self.scale` if a method says `scale`. A counter that only others read costs nothing.
+Watched is what some code that the function can reach names: `self.scale` if a method says `scale`. A counter that only others read costs nothing. Where
+something of it cannot be compared at every call, `unknown` says what, and the function goes on in replay mode.
 """
 
+import abc
 import array
 import builtins
 import collections
 import contextvars
 import dis
+import enum
 import functools
 import gc
+import logging
 import os
 import sys
 import threading
@@ -20,19 +24,27 @@ import torch
 
 from ..limits import ARRAY_BYTES, ITEMS, OBJECT_DEPTH, PLACES
 from .library_objects import UNKNOWN, Looked, of_decimal, reading
-from .names import JOINING, globals_computed, globals_in, reads_all
+from .names import asks_by_variable, globals_computed, globals_in, parts_of_name, reaches_modules_by_name, reads_all, texts_in
 from .objects import is_a
-from .search import OWN, cell_content, installed, is_own, is_own_method, item_of, slot_value, space_of
+from .homes import file_in, file_of, is_own, of_library, of_package, of_program, source_of
+from .search import OWN, cell_content, is_own_method, item_of, name_of, slot_value, space_of, values_in
 
 COMPARED = (int, float, complex, str, bytes, bool, type(None))   # by value; anything else by identity
+ALIKE = frozenset((int, float, str, bytes, bool))                # of which equal ones of one type cannot be told apart, floats by their bytes
 HELD = (torch.Tensor, torch.nn.Module, torch.Generator)          # watched otherwise
 LISTS = (list, dict)
+MEMORY = (bytearray, array.array, memoryview)
+CODE = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType, property, classmethod, staticmethod, types.MemberDescriptorType)
+NOT_WALKED = (*COMPARED, type, types.FunctionType, types.BuiltinFunctionType, tuple, enum.Enum,   # an enum's members are what they are
+              logging.Logger, logging.Handler, logging.Manager)   # what counts of loggers is watched by itself
 SETS = (set, frozenset)
 OF_OBJECTS = (types.BuiltinMethodType, types.MethodWrapperType)   # `iterator.__next__`, `q.qsize`
 QUEUES = (collections.deque, *SETS)   # walked from one end to the other; sets of plain values in any order
 NO_NAMES = ("builtins", "torch.nn.modules.module", "torch._tensor")
 GRADIENTS = frozenset("""grad zero_grad clip_grad_norm_ clip_grad_norm clip_grad_value_ clip_grads_with_norm_ get_total_norm""".split())   # who says so may read them
-NOT_CALLED = frozenset(("__init__", "__repr__", "__setstate__", "__getstate__", "reset_parameters", "extra_repr"))
+NOT_CALLED = frozenset(("__init__", "__repr__", "__setstate__", "__getstate__"))   # unless somebody makes such objects, writes them into texts, or copies them
+ATTRIBUTES = frozenset(("getattr", "hasattr", "vars", "__dict__"))   # who says so may ask a tensor for attributes that come later
+COPYING, FORMATTING = frozenset(("copy", "deepcopy")), frozenset(("repr", "str", "format"))
 
 
 class Plain:
@@ -40,14 +52,16 @@ class Plain:
     (object, name) for a slot, (thread local, name), (context variable, None), (Looked, "now") for what only the object itself tells."""
 
     def __init__(self, search):
-        self.places, self._seen, self._kept = [], set(), []
-        classes, self._namespaces = classes_of(search), frozenset(search.kinds)
-        self._names, methods = names_read(search.functions, classes)
-        self._names |= search.named
+        self.places, self._seen, self._kept, self._stands_for = [], set(), [], search.stands_for
+        classes, self._packaged = classes_of(search), search.packaged
+        self._searched = {id(space) for space, _ in search.spaces}   # which are added in any case
+        self._names, methods = names_read([function for function in search.functions if not of_package(source_of(function))], classes, search.named, search.made)
+        self._names_of_packages = names_read(search.functions, classes, search.named, search.made)[0]
+        self._read_by_packages = search.read_by_packages
         self.reads_gradients = search.optimizers or not GRADIENTS.isdisjoint(self._names)
-        asked = self._names
-        self._own_names, self._unknown = names_of_own((*search.functions, *methods)), search.unknown
-        if any(computes_names(function.__code__) for function in (*search.functions, *methods) if not installed(function.__code__.co_filename)):
+        asked = self._asked = self._names
+        self._own_names, self.unknown = names_of_own((*search.functions, *methods)), search.unknown   # what nobody can compare, or None
+        if may_be_anything(search, methods):
             self._names = All()
             self._add_orders(search.objects)
         for kind in classes:
@@ -59,35 +73,67 @@ class Plain:
         for function in search.functions:
             self._add_function(function)
         for container in search.containers:
-            self._add(container, None, container, 0)
+            self._add(container, None, container, OBJECT_DEPTH)
         for owner, slots in search.slotted:
             self._kept.append(owner)
             for name in slots:
-                if name in self._names:
+                if name in (self._names_of_packages if id(owner) in search.read_by_packages else self._names):
                     self._add(owner, name, slot_value(owner, name), OBJECT_DEPTH)
         self._add_of_thread(search)
-        self._add_loggers(search.loggers)
+        self._add_loggers([*search.loggers, *(loggers_named(search.functions) if "getLogger" in self._own_names else ())])
+        self._add_asked(search)
         self._add_environment(asked)
         if (read := of_decimal(self._own_names)) is not None:
-            self.places.append((Looked(read), "now"))
+            self.places.append((self._looked(read, read), "now"))
+        self.places.sort(key=self._rank)
+
+    def _looked(self, read, owner):
+        looked = Looked(read)
+        self._stands_for[id(looked)] = id(owner) if owner is not read else 0
+        return looked
+
+    def _rank(self, place):
+        """The same places are in the same order, whatever way they were met."""
+        container, name = place
+        return self._stands_for.get(id(container), id(container)), str(name)
+
+    def is_named(self, space):
+        """Whether the function, or what it calls, names one of these attributes."""
+        return any(name in self._names or name in self._names_of_packages for name in space)
 
     # --- places
 
     def _add(self, container, name, value, depth):
         """The place, and what can be changed behind it."""
-        if is_a(value, HELD) or is_a(value, types.ModuleType) and installed(getattr(value, "__file__", None)):
+        if is_a(value, HELD) or is_a(value, types.ModuleType) and of_library(file_in(value)):
             return
         if is_a(value, LISTS) and any(is_a(item, HELD) for item in items_of(value)):
             return self._add_items(value, depth)
-        if len(self.places) < PLACES and (id(container), name) not in self._seen:
+        if (id(container), name) not in self._seen:
             self._seen.add((id(container), name))
-            self.places.append((container, name))
-            for found in held_in(value):
-                self._look_at(found)
-        if depth and not is_a(value, (*COMPARED, type, types.FunctionType, types.BuiltinFunctionType, tuple)):
+            self._add_place(container, name, value)
+        if not is_a(value, NOT_WALKED):
             space = space_of(value)
             if type(space) is dict and id(space) not in self._seen and "__wrapped__" not in space:   # a decorated function is one
-                self._add_space(space, None, depth - 1)
+                self._add_behind(value, space, name, depth)
+
+    def _add_place(self, container, name, value, judged=True):
+        self.places.append((container, name))
+        left_out = not_compared(value) if judged else None
+        if left_out or len(self.places) > PLACES:
+            self._give_up(left_out or f"more than {PLACES} places", name)
+        for found in held_in(value):
+            self._look_at(found)
+
+    def _add_behind(self, value, space, name, depth):
+        """Attributes of an object."""
+        if depth:
+            self._add_space(space, None, depth - 1)
+        elif id(space) not in self._searched and any(attribute in self._names for attribute in space):
+            self._give_up(f"{name_of(type(value))} that lies more than {OBJECT_DEPTH} objects deep", name)
+
+    def _give_up(self, what, name=None):
+        self.unknown = self.unknown or (f"{what} in {name}" if type(name) is str else what)
 
     def _look_at(self, value):
         """Where its state is in no place that the core compares."""
@@ -98,12 +144,14 @@ class Plain:
         self._seen.add((id(value), "now"))
         self._kept.append(value)
         if is_a(value, tuple) and type(value) is not tuple:   # whose items are its own; what is in them is not
-            self.places.append(([*tuple.__iter__(value)], None))
+            items = [*tuple.__iter__(value)]
+            self._stands_for[id(items)] = id(value)
+            self.places.append((items, None))
         read = reading(value, self._own_names, is_own)
         if read is UNKNOWN:
-            self._unknown = True
+            self._give_up(name_of(type(value)))
         elif read is not None:
-            self.places.append((Looked(read), "now"))
+            self.places.append((self._looked(read, value), "now"))
 
     def _add_orders(self, objects):
         """Attributes that are read all together are read in an order."""
@@ -120,8 +168,19 @@ class Plain:
         for owner in search.locals:
             self._kept.append(owner)
             for name in {*vars(owner), *(name for kind in type(owner).__mro__ for name in vars(kind) if is_own(kind))}:
-                if name in self._names and not name.startswith("__"):
+                if (name in self._names or name in self._names_of_packages) and not name.startswith("__"):
                     self._add(owner, name, getattr(owner, name, None), OBJECT_DEPTH)
+            self.places.append((self._looked(functools.partial(names_of_thread, owner), owner), "now"))
+
+    def _add_asked(self, search):
+        """What questions of the program's own code are about."""
+        if "__subclasses__" in self._own_names:
+            self._give_up("the subclasses of a class")
+        if any(type(kind) is abc.ABCMeta and is_own(kind) for kind in search.made):   # `register` makes others instances of it
+            self.places.append((self._looked(abc.get_cache_token, abc), "now"))
+        self.attributes_of_tensors = search.attributes_of_tensors() if not ATTRIBUTES.isdisjoint(self._own_names) else None
+        if self.attributes_of_tensors:
+            self.places.append((self._looked(self.attributes_of_tensors, torch), "now"))
 
     def _add_loggers(self, loggers):
         """What decides whether a message is wanted."""
@@ -145,39 +204,58 @@ class Plain:
 
     def _add_items(self, container, depth):
         """Of a list or dict with tensors in it, which are the search's: the rest, each by itself."""
-        if depth <= 0 or id(container) in self._seen or len(container) > ITEMS:
+        if id(container) in self._seen:
             return
         self._seen.add(id(container))
         self._kept.append(container)
+        if depth <= 0 or len(container) > ITEMS:
+            return self._give_up(f"{name_of(type(container))} of {len(container)} items" if depth > 0 else f"containers nested more than {OBJECT_DEPTH} deep")
         for key, item in [*dict.items(container)] if is_a(container, dict) else [*enumerate(list.__iter__(container))]:
             if key is not None:
                 self._add(container, key, item, depth - 1)
 
     def _add_function(self, function):
         """What it runs, and what it takes where nothing is given."""
-        self.places.append((function, None))
+        if of_package(source_of(function)):
+            return
         self._kept.append(function)
-        for found in held_in(raw(function, None)):
-            self._look_at(found)
+        for defaults in raw(function, None):
+            left_out = not_compared(defaults)
+            if left_out:
+                self._give_up(left_out, function.__name__)
+        self._add_place(function, None, raw(function, None), False)
+        self._searched.add(id(vars(function)))
         self._add_space(vars(function), None, OBJECT_DEPTH)
 
     def _add_space(self, space, names, depth):
         self._seen.add(id(space))
         self._kept.append(space)
+        packaged = id(space) in self._packaged
+        if id(space) not in self._searched:   # a library's object: where any name may be asked for, these still are
+            known = self._asked
+        else:
+            known = self._names_of_packages if packaged or id(space) in self._read_by_packages else self._names
         for name in [*space] if names is None else names:
-            if name in space and name in self._names and name not in OWN and not is_own_method(space[name]):
+            if packaged and is_a(space.get(name), CODE):
+                continue
+            if name in space and name in known and name not in OWN and not is_own_method(space[name]):
                 self._add(space, name, space[name], depth)
-            elif names is not None and name not in space and not hasattr(builtins, name):   # a global that may come yet
+            elif names is not None and name not in space and not packaged:   # a global that may come yet, also in front of a builtin
                 self._add(space, name, None, 0)
+                if name in vars(builtins) and is_a(vars(builtins)[name], (*COMPARED, *LISTS, types.FunctionType)):   # of the program's making
+                    self._add(vars(builtins), name, vars(builtins)[name], OBJECT_DEPTH)
 
     def _add_class(self, kind):
         """Attributes of a class of the program's own, its methods among them, also those that Python finds by names of its own (`__len__`)."""
         space = own_space(kind)
         if space is None:
             return
-        self._add_space(space, [name for name in space if not name.startswith("__")], OBJECT_DEPTH if kind in self._namespaces else 0)
+        self._searched.add(id(space))
+        if of_package(file_of(kind)):
+            self._packaged.add(id(space))
+        self._add_space(space, [name for name in space if not name.startswith("__")], OBJECT_DEPTH)
         for name, member in list(space.items()):
-            if name.startswith("__") and name not in NOT_CALLED and is_a(member, types.FunctionType):
+            if name.startswith("__") and name not in NOT_CALLED and is_a(member, types.FunctionType) and id(space) not in self._packaged:
                 self._add(space, name, member, 0)
 
     # --- values
@@ -196,8 +274,20 @@ class Plain:
 
     def key(self):
         """Equal for equal values. What is compared by identity must be kept while the key is."""
-        unlike = (object(),) if self._unknown else ()   # two looks at what nobody can compare are never alike
+        unlike = (object(),) if self.unknown else ()   # two looks at what nobody can compare are never alike
         return tuple((name, frozen(content_of(container, name))) for container, name in self.places) + unlike
+
+
+def names_of_thread(local):
+    """Attributes that this thread has."""
+    return tuple(vars(local))
+
+
+def loggers_named(functions):
+    """Those whose names stand in the code, or that are called as a module is; and all that they hand messages to."""
+    names = {text for function in functions for text in (*texts_in(function.__code__.co_consts), function.__globals__.get("__name__"))}
+    known = logging.root.manager.loggerDict
+    return [logging.root, *(known[name] for name in names if is_a(known.get(name), logging.Logger))]
 
 
 def content_of(container, name):
@@ -237,6 +327,8 @@ def held_in(value, depth=OBJECT_DEPTH + 1):
 
 def copied(value, depth=OBJECT_DEPTH):
     """Containers as they are now: they are compared by what they hold. An array is the same object with the same bytes."""
+    if type(value) in COMPARED:
+        return value
     if is_memory(value):
         return value, bytes_of(value)
     if is_array_of_objects(value):
@@ -248,10 +340,47 @@ def copied(value, depth=OBJECT_DEPTH):
     if type(value) in QUEUES:
         return value if any(is_a(item, HELD) for item in value) else [copied(item, depth - 1) for item in [*value]]
     if is_a(value, dict):
-        return {key: copied(item, depth - 1) for key, item in list(dict.items(value))}
+        return {key: item if type(item) in COMPARED else copied(item, depth - 1) for key, item in list(dict.items(value))}
     if is_a(value, list):
-        return [copied(item, depth - 1) for item in list.__iter__(value)]
+        return [item if type(item) in COMPARED else copied(item, depth - 1) for item in list.__iter__(value)]
     return tuple(copied(item, depth - 1) for item in value) if type(value) is tuple else value
+
+
+def not_compared(value):
+    """What of a value `copied` leaves out, or None."""
+    left, met = ITEMS, set()
+
+    def walk(value, depth):
+        nonlocal left
+        size = bytes_in(value)
+        if size is not None:
+            return f"{name_of(type(value))} of {size} bytes" if size > ARRAY_BYTES else None
+        of_objects = is_array(value)   # the others are above
+        if not (of_objects or is_a(value, (*LISTS, tuple, *QUEUES))) or id(value) in met:
+            return None
+        met.add(id(value))
+        left -= value.size if of_objects else len(value)
+        if left < 0:
+            return f"{name_of(type(value))} that is one of several with more than {ITEMS} items" if depth < OBJECT_DEPTH else f"{name_of(type(value))} of {len(value)} items"
+        inner = [item for item in (value.flat if of_objects else values_in(value)) if type(item) not in COMPARED]
+        if depth == 0:
+            return f"containers nested more than {OBJECT_DEPTH} deep"
+        return next(filter(None, (walk(item, depth - 1) for item in inner)), None)
+
+    return walk(value, OBJECT_DEPTH)
+
+
+def bytes_in(value):
+    """How many a piece of memory has; None of anything else. Pieces of a `memoryview` with gaps nobody compares."""
+    if is_array(value):
+        return None if value.dtype.hasobject else value.nbytes
+    if type(value) in MEMORY or is_of_c(value) or is_mapped(value):
+        try:
+            view = memoryview(value)
+        except ValueError:   # released
+            return None
+        return view.nbytes if view.c_contiguous else ARRAY_BYTES + 1
+    return None
 
 
 def is_plain_set(value):
@@ -260,17 +389,12 @@ def is_plain_set(value):
 
 
 def bytes_of(value):
-    return sys.modules["numpy"].ndarray.tobytes(value) if is_array(value) else bytes(memoryview(value))
+    return sys.modules["numpy"].ndarray.tobytes(value, "A") if is_array(value) else bytes(memoryview(value))   # as they lie there
 
 
 def is_memory(value):
-    if type(value) in (bytearray, array.array, memoryview) or is_of_c(value) or is_mapped(value):
-        try:
-            view = memoryview(value)
-        except ValueError:   # released
-            return False
-        return view.c_contiguous and view.nbytes <= ARRAY_BYTES
-    return is_array(value) and value.nbytes <= ARRAY_BYTES and value.flags.c_contiguous and not value.dtype.hasobject
+    size = bytes_in(value)
+    return size is not None and size <= ARRAY_BYTES and (not is_array(value) or value.flags.forc)
 
 
 def is_array(value):
@@ -299,7 +423,7 @@ def objects_in(value, depth=OBJECT_DEPTH + 1):
     return [] if is_a(value, COMPARED) or is_plain_set(value) else [value]
 
 
-def frozen(value, depth=OBJECT_DEPTH):
+def frozen(value, depth=2 * OBJECT_DEPTH):   # places hold containers of what was copied
     if type(value) is float:
         return float, value.hex()
     if type(value) in COMPARED:
@@ -307,15 +431,19 @@ def frozen(value, depth=OBJECT_DEPTH):
     if is_plain_set(value):
         return frozenset(map(frozen, value))
     if depth and type(value) in (*LISTS, tuple) and len(value) <= ITEMS:
-        return type(value), tuple(frozen(item, depth - 1) for item in items_of(value))
+        items = items_of(value)
+        kinds = set(map(type, items))
+        if kinds <= ALIKE and len(kinds) == 1:
+            return type(value), *kinds, array.array("d", items).tobytes() if float in kinds else (*items,)
+        return type(value), tuple(frozen(item, depth - 1) for item in items)
     return id(value)
 
 
 def items_of(container):
-    """Of a dict keys and values by turns. As the core walks them, whatever a class of the program's own would say."""
+    """Of a dict keys and values by turns."""
     if is_a(container, dict):
         return tuple(item for pair in list(dict.items(container)) for item in pair)
-    return tuple(list.__iter__(container)) if is_a(container, list) else container
+    return tuple(values_in(container))
 
 
 def own_space(kind):
@@ -335,25 +463,60 @@ def classes_of(search):
 def methods_named(search):
     """Of the program's own classes."""
     classes = classes_of(search)
-    return [function for function in names_read(search.functions, classes)[1] if not installed(function.__code__.co_filename)]
+    return [function for function in names_read(search.functions, classes, search.named, search.made)[1] if not of_library(source_of(function))]
 
 
-def names_read(functions, classes):
-    """By these functions, by those of the classes' methods that somebody names, and by functions beside them that these name; and these methods."""
-    methods = {(kind, name): function for kind in classes for name, function in methods_of(kind) if name not in NOT_CALLED}
-    names, waiting, met, called = {"forward", "__call__"}, list(functions), set(), []
+def names_asked(search):
+    """By the program and by packages."""
+    names, methods = names_read(search.functions, classes_of(search), search.named, search.made)
+    return All() if may_be_anything(search, methods) else names
+
+
+def may_be_anything(search, methods):
+    return search.computes or any(computes_names(function.__code__) for function in (*search.functions, *methods) if of_program(source_of(function)))
+
+
+def names_read(functions, classes, more=(), made=()):
+    """By these functions, by those of the classes' methods that somebody names, and by functions beside them that these name; and these methods. Methods of
+    packages name something once they are among the functions."""
+    methods = {(kind, name, function): function for kind in classes for name, function in methods_of(kind) if name != "__init__" or kind in made}
+    names, waiting, met, called = {"forward", "__call__", *more}, list(functions), set(), []
+    searched = {function.__code__ for function in functions}
     while True:
         if not waiting:
-            waiting = [methods.pop(key) for key in [*methods] if key[1] in names or key[1].startswith("__")]
+            waiting = [methods.pop(key) for key in [*methods] if key[1] in names or key[1].startswith("__") and key[1] not in NOT_CALLED or key[1] == "__init__"]
             called.extend(waiting)
         if not waiting:
             return names, called
         function = waiting.pop()
-        if function.__code__ not in met:
+        if function.__code__ not in met and (function.__code__ in searched or not of_package(source_of(function))):
             met.add(function.__code__)
-            found = names_of(function.__code__)
-            names |= found
+            found = loaded_by(function.__code__) if function.__name__ == "__init__" else names_of(function.__code__)
+            names |= found | called_by(function.__code__)
+            if matches_classes(function.__code__):
+                names.update(name for kind in classes for name in vars(kind).get("__match_args__", ()))
             waiting.extend(beside(function, found))
+
+
+@functools.lru_cache(maxsize=16384)
+def loaded_by(code):
+    """What a new object is given is nobody's state."""
+    steps = [*dis.get_instructions(code)]
+    loaded = {step.argval for step in steps if step.opname != "STORE_ATTR"}
+    return names_of(code) - {step.argval for step in steps if step.opname == "STORE_ATTR" and step.argval not in loaded}
+
+
+@functools.lru_cache(maxsize=16384)
+def matches_classes(code):
+    return any(step.opname == "MATCH_CLASS" for step in dis.get_instructions(code))
+
+
+@functools.lru_cache(maxsize=16384)
+def called_by(code):
+    """Methods that Python calls by names of its own."""
+    copies, formats = not COPYING.isdisjoint(code.co_names), not FORMATTING.isdisjoint(code.co_names)
+    formats = formats or any(step.opname.startswith("FORMAT_") for step in dis.get_instructions(code))
+    return frozenset(("__getstate__", "__setstate__") if copies else ()) | frozenset(("__repr__",) if formats else ())
 
 
 def beside(function, names):
@@ -364,14 +527,25 @@ def beside(function, names):
 
 def methods_of(kind):
     for name, value in list(vars(kind).items()):
-        function = getattr(value, "__func__", None) or getattr(value, "fget", None) or getattr(value, "func", value)   # the last of functools.partialmethod and the like
-        if is_a(function, types.FunctionType):
-            yield name, function
+        for function in functions_of(value):
+            if is_a(function, types.FunctionType):
+                yield name, function
+
+
+def functions_of(member):
+    """Behind a member of a class; nothing of the program's is asked."""
+    if is_a(member, (staticmethod, classmethod)):
+        return (member.__func__,)
+    if is_a(member, property):
+        return member.fget, member.fset, member.fdel
+    if is_a(member, functools.singledispatchmethod):
+        return (member.func,)
+    return (space_of(member) or {}).get("func", member),   # functools.partialmethod and the like
 
 
 def names_of_own(functions):
     """In the program's own code."""
-    return frozenset().union(*(names_of(function.__code__) for function in functions if not installed(function.__code__.co_filename)))
+    return frozenset().union(*(names_of(function.__code__) for function in functions if of_program(source_of(function))))
 
 
 class All:
@@ -381,20 +555,16 @@ class All:
         return True
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=16384)
 def computes_names(code):
     """Attributes are read all together, or by names that are put together."""
     names, inner = frozenset(code.co_names), [item for item in code.co_consts if is_a(item, types.CodeType)]
-    joined = not names.isdisjoint(("getattr", "globals", "eval", "exec")) and any(step.opname in JOINING for step in dis.get_instructions(code))
-    return reads_all(names) or "asdict" in names or "dir" in globals_in(code) or globals_computed(code) is None or joined or any(map(computes_names, inner))
+    return reads_all(names) or "asdict" in names or "dir" in globals_in(code) or globals_computed(code) is None or asks_by_variable(code) or any(map(computes_names, inner))
 
 
+@functools.lru_cache(maxsize=16384)
 def names_of(code):
     """Globals, attributes, and what stands in texts (`getattr(self, "scale")`, `eval("scale + 1")`)."""
     found = {*code.co_names, *(globals_computed(code) or ())}
-    for item in code.co_consts:
-        if is_a(item, str) and item.isidentifier():
-            found.add(item)
-        elif is_a(item, types.CodeType):
-            found |= names_of(item)
-    return found
+    found.update(part for text in texts_in(code.co_consts) for part in parts_of_name(text))
+    return found.union(*(names_of(item) for item in code.co_consts if is_a(item, types.CodeType)))

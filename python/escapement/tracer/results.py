@@ -64,6 +64,8 @@ class Results:
         return ("leaf",)
 
     def _container(self, value, found):
+        if attributes_of_dict(value):
+            raise Unsupported(value)
         if id(value) in self._met:
             number = self._met[id(value)]
             if number is None:
@@ -174,6 +176,11 @@ def attributes(value):
     return value.__dict__ if is_a(value, torch.Tensor) else {}
 
 
+def attributes_of_dict(value):
+    """An OrderedDict's, which no structure has."""
+    return vars(value) if type(value) is collections.OrderedDict else {}
+
+
 def is_marked(value):
     """With more than hints for Dynamo (`mark_static_address` of caches), which nobody else reads, and what makes it a parameter."""
     return any(not name.startswith("_dynamo_") and name != PARAMETER for name in attributes(value))
@@ -202,6 +209,9 @@ class Ended:
             found = parts(self._made[number])
             if found is not None:
                 store(originals[number], build(*found[:2], list(map(self._settled, found[2]))))
+        for made, original in zip(self._made, originals):
+            for name, value in attributes_of_dict(made).items():
+                setattr(original, name, self._settled(value))
         for ours, given in zip(self._leaves, leaves):
             self._take_attributes(ours, given)
         return self._settled(result)
@@ -215,7 +225,7 @@ class Ended:
         return self._stands_for.get(id(tensor)) if id(tensor) in self._stands_for else real(tensor)
 
     def _take_attributes(self, ours, given):
-        for name, value in list(attributes(ours).items()):
+        for name, value in [item for item in attributes(ours).items() if item[0] != PARAMETER]:
             setattr(given, name, self._settled(value))
 
     def _settled(self, value):

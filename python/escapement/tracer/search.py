@@ -1,14 +1,15 @@
 """Which tensors and modules a Python function can reach, and through which variables.
 
 Reached: the function itself, bound objects, partial arguments, defaults, closures, globals named in the code, functions,
-classes and plain objects found there, methods of these that somebody names (watch.py), what is named of the program's own
-Python modules, and lists and dicts of such. What hides elsewhere (attributes of libraries, properties) is not watched:
-docs/jit.md says so.
+classes and plain objects found there, what their classes hold, methods of these that somebody names (watch.py), what is named of
+Python modules of the program's own and of installed packages (homes.py), and lists and dicts of such; long ones in attributes once
+some code names them. Libraries are not looked into. What nobody can follow or compare is said by `unknown`: then nothing is recorded.
 
 A variable counts if a tensor or module is found behind it: its replacement then replaces what the function computes with.
 """
 
 import collections
+import contextlib
 import contextvars
 import enum
 import functools
@@ -17,17 +18,18 @@ import logging
 import operator
 import random
 import sys
-import sysconfig
 import threading
 import types
 import weakref
 
 import torch
 
-from ..limits import CALL_DEPTH, ITEMS, PLACES
-from ..recording.locator import FRAMEWORK
+from ..core import core
+from ..limits import CALL_DEPTH, ITEMS, LONG, PACKAGE_FUNCTIONS, PLACES, VISITED
+from .homes import file_in, file_of, is_own, is_own_function, is_own_home, of_library, of_package, of_program, own_home, source_of
 from .library_objects import behind, is_holder
-from .names import globals_in, globals_computed, imports_in, names_in, reads_all
+from .names import globals_in, globals_computed, imports_in, names_in, reaches_modules_by_name, reads_all
+from .number_types import is_builtin_type
 from .objects import is_a
 from .tree import Unsupported
 
@@ -36,9 +38,10 @@ FUNCTIONS = (types.FunctionType, types.MethodType)
 PLAIN = frozenset((str, bytes, int, float, complex, bool))
 NOT_SEARCHED = (str, bytes, int, float, complex, torch.dtype, torch.device)
 OWN = frozenset(vars(torch.nn.Module()))             # attributes of every module
+OF_C = types.BuiltinMethodType, types.MethodWrapperType
+ASKING = frozenset((getattr, hasattr, vars, dir, eval, exec, globals))   # builtins, which are met as values only where they have other names
 WEAK = weakref.WeakKeyDictionary, weakref.WeakValueDictionary
 GETTERS = operator.attrgetter, operator.itemgetter, operator.methodcaller
-LIBRARIES = (*FRAMEWORK, *{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
 class Search:
@@ -48,28 +51,51 @@ class Search:
         self.modules, self.tensors, self.generators = [], [], []
         self.variables = []   # (read, value): behind the value stands a tensor or a module
         self.spaces = []      # (dict, names or None for all): where the function may rebind something
+        self.packaged = set() # the ids of such dicts that are a package's, not the program's (homes.py)
+        self.read_by_packages = set()   # the ids of objects, and of dicts of their attributes, that packages have, too
+        self.made, self.computes = set(), False   # classes that are named, whose objects may be made; `getattr` under another name
+        self._in_package, self._kinds_met = False, set()
+        self._package_functions = 0
+        self._long, self._visited = [], 0   # (dict of attributes, name, depth): long containers there, which are searched once somebody names them
+        self.stands_for = {}   # id of a list that only the search has -> id of what it was made for
         self.cells = []
         self.functions, self.objects, self.containers = [], [], []   # the program's own; lists and dicts that partial functions and optimisers hold
         self.kinds, self.slotted, self.randoms = [], [], []          # classes; (object, names of its slots); generators of Python's and NumPy's
         self.contexts, self.locals, self.homes = [], [], []          # context variables; thread locals; Python modules of the program's own
         self.loggers, self.marked = [], []                           # marked: (tensor with attributes, depth)
         self.named, self.optimizers = set(), False                   # names that callables hold (operator.attrgetter)
-        self.unknown = False                                         # something that nobody can compare is read
+        self._unknown = None                                         # something that nobody can compare is read: what
+        self._cut = []                                               # what lies deeper than anybody looks, from where it was met
         self._found = 0       # tensors and modules met so far
         self._seen = {}       # id -> (depth, whether anything was found, object): kept, so that no address is met twice
         self._parts, self._own_modules = set(), set()
 
     def add(self, value, depth):
-        if depth == 0 or value is None or type(value) in PLAIN or is_a(value, NOT_SEARCHED) and not has_own_attributes(value):
+        if depth == 0:
+            self._cut.append(value)
             return
+        if value is None or type(value) in PLAIN or is_a(value, NOT_SEARCHED) and not has_own_attributes(value):
+            return
+        if self._in_package:
+            self.read_by_packages.update((id(value), id(space_of(value))))
         known, fruitful, _ = self._seen.get(id(value), (0, False, None))
         if known >= depth:
             self._found += fruitful
+            return
+        self._visited += 1
+        if self._visited > VISITED:
+            self._unknown = f"any of more than {VISITED} objects"
             return
         before = self._found
         self._seen[id(value)] = depth, False, value   # a cycle ends here
         self._visit(value, depth)
         self._seen[id(value)] = depth, self._found > before, value
+
+    @property
+    def unknown(self):
+        """What nobody compares, or None: also what was met nowhere but where it lies too deep."""
+        cut = next((value for value in self._cut if id(value) not in self._seen and may_change(value)), None)
+        return self._unknown or (None if cut is None else f"{name_of(type(cut))} that lies more than {CALL_DEPTH} objects deep")
 
     def reached(self):
         """The ids of lists, dicts, sets and objects. They are not kept: what is no longer there must be asked for anew."""
@@ -85,7 +111,7 @@ class Search:
             self._object(value, depth)
 
     def _by_kind(self, value, depth):
-        if "__wrapped__" in getattr(value, "__dict__", ()):   # decorated, by whatever library: jitted functions are such
+        if "__wrapped__" in (space_of(value) or ()):   # decorated, by whatever library: jitted functions are such
             self.add(vars(value)["__wrapped__"], depth)
         if is_a(value, torch.Tensor):
             self.tensors.append(value)
@@ -113,23 +139,33 @@ class Search:
             self.optimizers = True
             self.containers.extend((value.param_groups, value.state))
             self._all((value.param_groups, value.state), depth)
-        elif is_a(value, functools.partial):
-            self.containers.extend((value.keywords, list(value.args)))
+        elif is_a(value, (functools.partial, functools.partialmethod)):
+            self.containers.extend((value.keywords, self._held(value, value.args)))
             self._all((value.func, *value.args, *value.keywords.values()), depth)
+        elif is_a(value, functools.singledispatchmethod):
+            self._all((value.dispatcher, value.func), depth)
+        elif is_a(value, property):   # its functions are looked at where somebody names it
+            self._all((part for part in (value.fget, value.fset, value.fdel) if not is_a(part, types.FunctionType)), depth)
+        elif is_a(value, (staticmethod, classmethod)):
+            self._all(() if is_a(value.__func__, types.FunctionType) else (value.__func__,), depth)
+        elif is_a(value, OF_C):
+            self._of_c(value, depth)
+        elif value is sys.modules:
+            self._unknown = "modules by their names"
         elif is_a(value, types.CellType):
             self.cells.append(value)
             self._variable(functools.partial(cell_content, value), cell_content(value), depth)
         elif is_a(value, (list, tuple, collections.deque)):
-            self._container(value, list(enumerate(itertools.islice(value, ITEMS))), depth)
+            self._container(value, enumerate(itertools.islice(values_in(value), ITEMS)), depth)
         elif is_a(value, dict):
-            self._container(value, list(itertools.islice(value.items(), ITEMS)), depth)
+            self._container(value, itertools.islice(dict.items(value), ITEMS), depth)
         elif is_a(value, (set, frozenset)):
             self._set(value, depth)
         elif is_a(value, weakref.ref):
             self._variable(value, value(), depth)
         elif is_a(value, WEAK):
             self.containers.append(value.data)
-            self._container(value.data, list(itertools.islice(value.data.items(), ITEMS)), depth)
+            self._container(value.data, itertools.islice(value.data.items(), ITEMS), depth)
         elif is_a(value, logging.Logger):
             self.loggers.append(value)
         elif is_a(value, GETTERS):
@@ -149,7 +185,7 @@ class Search:
 
     def _container(self, container, items, depth):
         """The items are variables too; and how many there are, where some of them matter."""
-        before = self._found
+        before, items = self._found, [(key, item) for key, item in items if type(item) not in PLAIN]
         for key, item in items:
             self._variable(functools.partial(item_of, container, key), item, depth)
         if self._found > before and not is_a(container, tuple):
@@ -167,12 +203,17 @@ class Search:
             now = Members(container)
             self.variables.append((functools.partial(unless_others, container, now), now))
         elif not is_a(container, set):   # whose values are compared
-            self.variables.append((functools.partial(small_length, container), small_length(container)))
+            self.variables.append((functools.partial(length, container), length(container)))
 
     def _of_tensor(self, tensor, depth):
         """Libraries put attributes on each parameter: only those that somebody names count (watch.py)."""
         if space_of(tensor):
             self.marked.append((tensor, depth))
+
+    def attributes_of_tensors(self):
+        """Tells how many those have that the function finds elsewhere; None where it finds none."""
+        tensors = [*self.tensors, *(tensor for module in self.modules for tensor in (*module._parameters.values(), *module._buffers.values()))]
+        return (lambda: sum(map(len, core().attributed(tensors)))) if tensors else None
 
     def add_attributes(self, names):
         """Of tensors, those that the program has put there."""
@@ -184,6 +225,21 @@ class Search:
                 self.spaces.append((space, None))
                 self._attributes(tensor, named, depth)
 
+    def _of_c(self, value, depth):
+        """A function in C, or a method of an object: `get = table.get`."""
+        if value in ASKING:
+            self.computes = True
+        owner = value.__self__
+        if owner is not None and not is_a(owner, (types.ModuleType, type)):
+            self.containers.append(self._held(owner, (owner,)))
+            self.add(owner, depth - 1)
+
+    def _held(self, owner, items):
+        """A list of them, in the owner's place."""
+        made = list(items)
+        self.stands_for[id(made)] = id(owner)
+        return made
+
     def _module(self, module, depth):
         self._found += 1
         for part in module.modules():
@@ -193,6 +249,8 @@ class Search:
                 self._parts.add(part)
                 self.modules.append(part)
                 self.spaces.append((vars(part), None))
+                self._of_kind(vars(part), type(part))
+                self._kind(type(part), depth)
                 self._attributes(part, [name for name in vars(part) if name not in OWN], depth)
                 self._all((*part._forward_hooks.values(), *part._forward_pre_hooks.values()), depth)
                 for tensor in (*part._parameters.values(), *part._buffers.values()):
@@ -200,7 +258,7 @@ class Search:
 
     def _object(self, value, depth):
         kind, space = type(value), space_of(value)
-        self._descriptors(kind, depth)
+        self._kind(kind, depth)
         if not (is_own(kind) or is_holder(kind)):
             return
         slots = slots_of(kind)
@@ -208,6 +266,7 @@ class Search:
             self.objects.append(value)
         if type(space) is dict:
             self.spaces.append((space, None))
+            self._of_kind(space, kind)
             self._attributes(value, list(space), depth)
         if slots:
             self.slotted.append((value, slots))
@@ -216,32 +275,60 @@ class Search:
 
     def _descriptors(self, kind, depth):
         """Objects of the program's own that say what an attribute of the class is."""
-        for part in kind.__mro__:
-            for member in list(vars(part).values()) if is_own(part) else ():
-                if hasattr(type(member), "__get__") and is_own(type(member)):
-                    self.add(member, depth - 1)
+        for member in list(vars(kind).values()):
+            if hasattr(type(member), "__get__") and is_own(type(member)):
+                self.add(member, depth - 1)
 
     def _class(self, kind, depth):
-        """Attributes of a class that the program names; methods are looked at where somebody names them (watch.py)."""
+        """That the program names."""
         if is_own(kind):
-            self.kinds.append(kind)
+            self.made.update(kind.__mro__)
             self.add(type(kind), depth - 1)
-            self._descriptors(kind, depth)
-            for name, value in list(vars(kind).items()):
-                if not is_a(value, (*FUNCTIONS, type)):
-                    self._variable(functools.partial(vars(kind).get, name), value, depth)
+            self._kind(kind, depth)
+
+    def _kind(self, kind, depth):
+        """Attributes of a class and its bases; methods are looked at where somebody names them (watch.py)."""
+        for part in kind.__mro__:
+            if part not in self._kinds_met and is_own(part):
+                self._kinds_met.add(part)
+                self.kinds.append(part)
+                self._descriptors(part, depth)
+                for name, value in list(vars(part).items()):
+                    if not is_a(value, types.FunctionType) and not (is_a(value, type) and not of_program(file_of(value))):
+                        self._variable(functools.partial(vars(part).get, name), value, depth)
 
     def _own_module(self, module, names, depth):
         """What the code names of a Python module of the program's own."""
         if (id(module), *names) in self._own_modules:
             return
         self._own_modules.add((id(module), *names))
-        self.homes.append(module)
         space = vars(module)
-        named = [name for name in self._all_of(space) if not name.startswith("__")] if reads_all(names) else [name for name in names if name in space]
+        self._of(space, file_in(module))
+        self.homes.extend([module] if id(space) not in self.packaged else ())   # packages get names of their own, as parts of them are imported
+        reads_any = reads_all(names) and id(space) not in self.packaged
+        named = [name for name in self._all_of(space) if not name.startswith("__")] if reads_any else [name for name in (*names, "__getattr__") if name in space]
         self.spaces.append((space, named))
-        for name in named:
-            self._read(functools.partial(space.get, name), space.get(name), names, depth)
+        if type(module) is not types.ModuleType and of_program(file_of(type(module))):
+            self._object(module, depth)
+        with self._inside(space):
+            for name in named:
+                self._read(functools.partial(space.get, name), space.get(name), names, depth)
+
+    @contextlib.contextmanager
+    def _inside(self, space):
+        before, self._in_package = self._in_package, id(space) in self.packaged
+        yield
+        self._in_package = before
+
+    def _of(self, space, file):
+        if file is not None and of_package(file):
+            self.packaged.add(id(space))
+
+    def _of_kind(self, space, kind):
+        """Of an object's attributes, which methods of all its bases read."""
+        self._of(space, file_of(kind))
+        if any(of_package(file_of(part)) for part in kind.__mro__):
+            self.read_by_packages.add(id(space))
 
     def _read(self, read, value, names, depth):
         if is_a(value, types.ModuleType) and is_own_home(value):
@@ -251,17 +338,40 @@ class Search:
 
     def _attributes(self, value, names, depth):
         for name in names:
-            if not is_own_method(vars(value)[name]):
-                self._variable(functools.partial(vars(value).get, name), vars(value)[name], depth)
+            held = vars(value)[name]
+            if is_a(held, CONTAINERS) and len(held) > LONG:
+                self._long.append((vars(value), name, depth))
+            elif not is_own_method(held):
+                self._variable(functools.partial(vars(value).get, name), held, depth)
+
+    def add_long(self, names):
+        """Containers that are named; whether there were any."""
+        named = [row for row in self._long if row[1] in names]
+        self._long = [row for row in self._long if row[1] not in names]
+        for space, name, depth in named:
+            self._variable(functools.partial(space.get, name), space.get(name), depth)
+        return bool(named)
 
     def _function(self, value, depth):
         if is_a(value, types.MethodType):
+            self.containers.extend([self._held(value.__self__, (value.__self__,))] if is_a(value.__self__, CONTAINERS) else ())
             return self._all((value.__self__, value.__func__), depth + 1)
-        if depth < CALL_DEPTH and installed(value.__code__.co_filename):
+        if depth < CALL_DEPTH and of_library(source_of(value)):
             return self._implementations(value, depth)
+        if of_package(source_of(value)):
+            self._package_functions += 1
+            if self._package_functions > PACKAGE_FUNCTIONS:
+                return
         self.functions.append(value)
-        names, used = [*names_in(value.__code__)], [*globals_in(value.__code__)]
-        computed = globals_computed(value.__code__)
+        self._of(value.__globals__, source_of(value))
+        if reaches_modules_by_name(value.__code__) and of_program(source_of(value)):
+            self._unknown = "modules by their names"
+        with self._inside(value.__globals__):
+            self._reads(value, depth)
+
+    def _reads(self, value, depth):
+        names, used = [*names_in(value.__code__)], [name for name in globals_in(value.__code__) if not is_builtin_type(name, value.__globals__)]
+        computed = globals_computed(value.__code__) if id(value.__globals__) not in self.packaged else ()
         used += [name for name in (self._all_of(value.__globals__) if computed is None else computed) if name not in used]
         self.cells.extend(value.__closure__ or ())
         for cell in value.__closure__ or ():
@@ -272,17 +382,18 @@ class Search:
         self._attributes(value, [name for name in vars(value) if name != "__wrapped__"], depth)
         self._all((*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()), depth)
         for name in imports_in(value.__code__, value.__globals__):
-            self._imported(name, names, depth)
+            self._imported(name, names, depth, id(value.__globals__) in self.packaged)
 
     def _all_of(self, space):
         """Whatever name may be asked for. Of a longer one the rest is not known."""
-        self.unknown |= len(space) > PLACES
+        if len(space) > PLACES:
+            self._unknown = f"any of {len(space)} names"
         return [*space][:PLACES]
 
-    def _imported(self, name, names, depth):
+    def _imported(self, name, names, depth, by_package):
         """By the function itself, when it runs."""
         module = own_home(name)
-        if module is not None or name not in sys.modules:
+        if not by_package and (module is not None or name not in sys.modules):
             self.variables.append((functools.partial(own_home, name), module))
         if module is not None:
             self._own_module(module, names, depth)
@@ -296,27 +407,13 @@ class Search:
             self.variables.append((functools.partial(unless_others, known.values(), now), now))
 
 
-def installed(file):
-    """Of a library, the standard one or this package: their functions and objects are not the program's state."""
-    return file is None or file.startswith(LIBRARIES)
+def may_change(value):
+    """Something of the program's, or that holds such."""
+    return is_own_function(value) or is_a(value, (torch.Tensor, torch.nn.Module, types.CellType, *CONTAINERS)) or not is_a(value, (*FUNCTIONS, type)) and is_own(type(value))
 
 
-def is_own_home(module):
-    """A Python module of the program's, one that it made itself among them."""
-    file = getattr(module, "__file__", None)
-    return not installed(file) or file is None and type(module) is types.ModuleType and module.__spec__ is None and module.__name__ != "builtins"
-
-
-def own_home(name):
-    """None as long as it is not imported."""
-    module = sys.modules.get(name)
-    return module if is_a(module, types.ModuleType) and is_own_home(module) else None
-
-
-def is_own(kind):
-    """A class of the program's."""
-    home = sys.modules.get(kind.__module__)
-    return kind.__module__ == "__main__" or kind.__module__ != "builtins" and not installed(getattr(home, "__file__", None))
+def name_of(kind):
+    return f"a {kind.__qualname__}" if kind.__module__ == "builtins" else f"a {kind.__module__}.{kind.__qualname__}"
 
 
 def has_own_attributes(value):
@@ -354,6 +451,13 @@ def slot_value(value, name):
         return None
 
 
+def values_in(container):
+    """As the core walks them, whatever a class of the program's own would say."""
+    if is_a(container, dict):
+        return dict.values(container)
+    return next(kind for kind in (list, tuple, collections.deque, set, frozenset) if is_a(container, kind)).__iter__(container)
+
+
 def item_of(container, key):
     try:
         return container[key]
@@ -375,9 +479,14 @@ def unless_others(items, then):
     return then if len(now) == len(then) and all(a is b or type(a) is type(b) is str and a == b for a, b in zip(now, then)) else None
 
 
-def small_length(container):
-    """Small integers are one object each, so that `is` compares them."""
-    return min(len(container), ITEMS)
+def length(container):
+    """The same object for the same number, so that `is` compares them."""
+    return number(len(container))
+
+
+@functools.lru_cache(maxsize=4096)
+def number(value):
+    return value
 
 
 def cell_content(cell):

@@ -18,7 +18,7 @@ import types
 import torch
 from torch.utils import _pytree
 
-from ..limits import ARGUMENT_PARTS
+from ..limits import ARGUMENT_DEPTH, ARGUMENT_PARTS
 from ..recording.arithmetic import plain
 from .objects import attributes_of, has_only_attributes, is_a, new_object
 
@@ -127,6 +127,8 @@ def parts(value):
         children, context = _pytree.SUPPORTED_NODES[kind].flatten_fn(value)
         if not all(is_a(child, (torch.Tensor, tuple, *NUMBERS_AND_TEXTS)) for child in children) and not keeps_parts(kind, value, children, context):
             raise Unsupported(value)
+        if not keeps_attributes(kind, value, children, context):
+            raise Unsupported(value)
         return kind, ("registered", hashable(context)), list(children)
     if has_only_attributes(value):
         names, values, slots = attributes_of(value)
@@ -143,6 +145,15 @@ def keeps_parts(kind, value, children, context):
         made = node.unflatten_fn(list(children), copy.copy(context)) if hands_out_its_own else None
         _KEEPING[kind, node] = not hands_out_its_own or all(map(operator.is_, node.flatten_fn(made)[0], children))
     return _KEEPING[kind, node]
+
+
+def keeps_attributes(kind, value, children, context):
+    """Whether what a registered type makes has all attributes of an object, also those that somebody has put on it."""
+    names = tuple(getattr(value, "__dict__", ()))
+    key = kind, _pytree.SUPPORTED_NODES[kind], names
+    if key not in _KEEPING:
+        _KEEPING[key] = not names or set(names) == set(vars(_pytree.SUPPORTED_NODES[kind].unflatten_fn(list(children), copy.copy(context))))
+    return _KEEPING[key]
 
 
 def hashable(context):
@@ -180,12 +191,15 @@ class Copies:
 
     def __init__(self):
         self.originals, self._number, self.tensors, self.met = [], {}, {}, set()
+        self.depth = 0
 
     def add(self, original):
         if mutable(original):
             if id(original) in self.met or len(self.met) == ARGUMENT_PARTS:
                 raise Unsupported(original)   # twice the same container: two copies would not be one
             self.met.add(id(original))
+        if self.depth == ARGUMENT_DEPTH:
+            raise Unsupported(original)
         self.originals.append(original)
 
     def bind(self, copies):
@@ -218,6 +232,8 @@ def flatten(value, leaves, copies, dynamic_floats, exact=False):
     if kind is float and dynamic_floats and not math.isnan(value):
         leaves.append(value)
         return ("float",)
+    if kind is collections.OrderedDict and value.__dict__:   # `state_dict()._metadata`
+        raise Unsupported(value)
     found = parts(value)
     if found is None:
         return "constant", constant(value)
@@ -225,7 +241,10 @@ def flatten(value, leaves, copies, dynamic_floats, exact=False):
     if not children and extra and extra[0] == "fields":
         raise Unsupported(value)   # an object without attributes, a sentinel say: its identity is all there is
     copies.add(value)
-    return how, extra, tuple(flatten(child, leaves, copies, dynamic_floats, exact) for child in children)
+    copies.depth += 1
+    inner = tuple(flatten(child, leaves, copies, dynamic_floats, exact) for child in children)
+    copies.depth -= 1
+    return how, extra, inner
 
 
 class Reader:

@@ -9,6 +9,7 @@ itself, which the recording need not hold, is compared too (metadata.py).
 """
 
 import collections
+import enum
 import functools
 import itertools
 import operator
@@ -18,13 +19,18 @@ import sys
 import torch
 
 from ..core import core
-from ..limits import CALL_DEPTH, ITEMS, OBJECT_DEPTH
+from ..limits import CALL_DEPTH, COMPARED, ITEMS, OBJECT_DEPTH
 from ..recording.arithmetic import NUMBERS
+from .caught import with_handlers
+from .host_undo import HostUndo
+from .homes import of_program, source_of
+from .identities import asks_identity
 from .metadata import Metadata
+from .number_types import modules_naming_it
 from .objects import is_a
 from .outside import events_seen
-from .plain import Plain, classes_of, methods_named, names_read, own_space
-from .search import Search, cell_content, identity, slot_value, space_of
+from .plain import Plain, classes_of, methods_named, names_asked, names_of_thread, names_read, own_space
+from .search import Search, cell_content, identity, slot_value, space_of, values_in
 
 training = operator.attrgetter("training")
 stores = operator.attrgetter("_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks")
@@ -42,13 +48,16 @@ class Watch:
         found.add(fn, CALL_DEPTH)
         for kind in kinds:
             found.add(kind, CALL_DEPTH)
+            if issubclass(kind, enum.Enum):
+                for member in kind:
+                    found.add(member, CALL_DEPTH)
         searched = set()
-        while methods := [method for method in methods_named(found) if method not in searched]:
+        while (methods := [method for method in methods_named(found) if method not in searched]) or found.add_long(names_asked(found)):
             searched.update(methods)
             for method in methods:
                 found.add(method, CALL_DEPTH - 1)
         if found.marked:
-            found.add_attributes(names_read(found.functions, classes_of(found))[0])
+            found.add_attributes(names_read(found.functions, classes_of(found), found.named, found.made)[0])
         self.modules, self.variables, self._spaces, self._cells = found.modules, found.variables, found.spaces, found.cells
         self.kinds = frozenset((*found.kinds, *map(type, found.objects)))   # whose methods count already
         self._kinds = [kind for kind in found.kinds if own_space(kind) is not None]
@@ -58,6 +67,9 @@ class Watch:
         self._contents = core().Contents(self._stored, [])
         held = itertools.chain.from_iterable(map(dict.values, self._stored))
         self.tensors = [value for value in held if is_a(value, torch.Tensor)] + found.tensors
+        self.asked = frozenset(map(id, self.tensors)) if any(asks_identity(function.__code__) for function in found.functions if of_program(source_of(function))) else ()
+        self.handlers = frozenset(code for function in found.functions for code in with_handlers(function.__code__))
+        self.type_spaces = modules_naming_it(found.functions)
         self.plain = Plain(found)
         leaves = {id(tensor): tensor for tensor in self.tensors if tensor.is_leaf and self.plain.reads_gradients}
         self._gradients = [functools.partial(getattr, tensor, "grad") for tensor in leaves.values()]
@@ -65,6 +77,7 @@ class Watch:
         self.metadata = Metadata(fn, [*self.tensors, *(value for value in (read() for read in self._gradients) if value is not None)])
         self.elsewhere = found.reached() | self.plain.reached()
         self._objects = self.plain.objects()
+        self._locals = found.locals
         self._owners = [(owner, space) for owner, space in owners_of(found) if type(space) is dict]
         self._attributes = self._named()
         self.empty = not self._owners and not self.variables and not self.plain.places
@@ -76,7 +89,8 @@ class Watch:
     def key(self):
         """What is compared by identity must be kept while the key is."""
         kinds, held = (type(owner) for owner, _ in self._owners), (value for _, value in self.variables)
-        return self.flags(), self.plain_key(), (*map(id, kinds),), (*map(identity, held),)
+        bases = (id(base) for owner, _ in self._owners if is_a(owner, type) for base in bases_of(owner))
+        return self.flags(), self.plain_key(), (*map(id, kinds),), (*bases,), (*map(identity, held),)
 
     def plain_key(self):
         """The same, of plain values and of what tensors say of themselves."""
@@ -105,11 +119,16 @@ class Watch:
 
     def _named(self):
         """Which attributes there are, and of which classes their owners are."""
-        return [(type(owner), id(space) if is_a(owner, type) else id(space_of(owner)), *space) for owner, space in self._owners]
+        owners = [(type(owner), *((id(space), *bases_of(owner)) if is_a(owner, type) else (id(space_of(owner)),)), *space) for owner, space in self._owners]
+        return owners + [*map(names_of_thread, self._locals), self.plain.attributes_of_tensors and self.plain.attributes_of_tensors()]
 
     def meets(self, containers):
         """Whether the function finds one of these, of which only the ids are given, elsewhere too: then two copies would not be one."""
         return not self.elsewhere.isdisjoint(containers)
+
+    def may_be_asked(self, leaves):
+        """Whether one of these is a tensor that the function finds elsewhere too, and asks which object it is."""
+        return any(id(leaf) in self.asked for leaf in leaves)
 
     def needs_gradient(self):
         return any(map(needs_gradient, self.tensors))
@@ -125,6 +144,10 @@ class Watch:
             found.extend(item for name in names for item in with_content(slot_value(owner, name)))
         found.extend(read() for read in self._gradients)
         return found + [item for cell in self._cells for item in with_content(cell_content(cell))]
+
+    def undo(self):
+        """What puts back all that state() tells of."""
+        return HostUndo(self._spaces, self._kinds, self._slotted, self._cells)
 
     def replace(self, wanted, replacement):
         """Puts replacement(value) where state() finds a value that is wanted, also inside of lists, tuples, dicts and queues."""
@@ -193,10 +216,15 @@ def owners_of(found):
     return [*zip(owners, map(space_of, owners)), *((kind, own_space(kind)) for kind in classes_of(found))]
 
 
+def bases_of(kind):
+    """Whatever a metaclass says of them."""
+    return type.__getattribute__(kind, "__mro__")
+
+
 def with_content(value):
     """The object and, of a list or dict, what it holds."""
-    content = [*value] if is_a(value, (list, set, collections.deque)) else [*value.values()] if is_a(value, dict) else []
-    return [value, *content[:ITEMS]]
+    content = [*values_in(value)] if is_a(value, (list, set, collections.deque, dict)) else []
+    return [value, *content[:COMPARED]]
 
 
 def drawn_by(generator):

@@ -68,6 +68,17 @@ bool has_written() {
   return tape != nullptr && tape->written.any();
 }
 
+void keep_undo() {
+  if (Tape* const tape = current_tape()) tape->written.keep_undo();
+}
+
+UndoLog take_undo() {
+  if (Tape* const tape = current_tape()) return tape->written.take_undo();
+  UndoLog none;
+  none.give_up();
+  return none;
+}
+
 void reset_engine() { reset_counters(); }
 
 std::vector<std::pair<std::string, std::string>> target_facts() {

@@ -380,7 +380,7 @@ Program::Outcome Program::Impl::Call::run_plainly(std::span<const Argument> argu
   Outcome refused;
   const std::optional<RunResult> result = try_execute(refused);
   if (!result) return refused;
-  bump_versions();
+  if (result->status != RunStatus::check_failed_clean) bump_versions();
   switch (result->status) {
     case RunStatus::check_failed_clean: return Outcome::check_failed_clean;
     case RunStatus::check_failed_dirty: return Outcome::check_failed_dirty;

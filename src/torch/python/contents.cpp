@@ -19,6 +19,7 @@ struct Owner {
   PyObject *object, *space;
   PyTypeObject* type;
   Py_ssize_t size;
+  PyObject* bases;   // of a class, all of them, in the order in which they are asked
 };
 
 struct ContentsObject {
@@ -66,6 +67,8 @@ bool read_owners(ContentsObject* self, PyObject* owners) {
     Owner owner{};
     if (!PyArg_ParseTuple(PyTuple_GET_ITEM(owners, i), "OO!", &owner.object, &PyDict_Type, &owner.space)) return false;
     owner.type = Py_TYPE(owner.object), owner.size = PyDict_GET_SIZE(owner.space);
+    owner.bases = PyType_Check(owner.object) ? reinterpret_cast<PyTypeObject*>(owner.object)->tp_mro : nullptr;
+    if (owner.bases && PyList_Append(self->kept, owner.bases) != 0) return false;
     if (PyList_Append(self->kept, reinterpret_cast<PyObject*>(owner.type)) != 0) return false;
     self->owners->push_back(owner);
   }
@@ -169,7 +172,7 @@ bool is_memory(PyObject* now, PyObject* expected) {
 
 bool same_memory(PyObject* array, PyObject* bytes) {
   Py_buffer view;
-  if (PyObject_GetBuffer(array, &view, PyBUF_C_CONTIGUOUS) != 0) return PyErr_Clear(), false;
+  if (PyObject_GetBuffer(array, &view, PyBUF_ANY_CONTIGUOUS) != 0) return PyErr_Clear(), false;
   const bool same = view.len == PyBytes_GET_SIZE(bytes) && std::memcmp(view.buf, PyBytes_AS_STRING(bytes), static_cast<size_t>(view.len)) == 0;
   PyBuffer_Release(&view);
   return same;
@@ -230,7 +233,8 @@ bool same_item(const Slot& slot) {
 // `o.__dict__ = other` is another dict. (Of a class it is none that could be replaced, nor one at this place.)
 bool is_as_met(const Owner& owner) {
   if (Py_TYPE(owner.object) != owner.type || PyDict_GET_SIZE(owner.space) != owner.size) return false;
-  PyObject* const* const held = PyType_Check(owner.object) ? nullptr : _PyObject_GetDictPtr(owner.object);
+  if (owner.bases && reinterpret_cast<PyTypeObject*>(owner.object)->tp_mro != owner.bases) return false;
+  PyObject* const* const held = owner.bases ? nullptr : _PyObject_GetDictPtr(owner.object);
   return held == nullptr || *held == owner.space;
 }
 

@@ -206,7 +206,9 @@ bool is_for(PyObject* row, PyObject* const* args, Py_ssize_t count, Parts& parts
   return true;
 }
 
+// What Python code has put on a tensor the program may ask for: `__call__` knows whether it does.
 bool may_serve(PyObject* row, const Parts& parts) {
+  if (std::ranges::any_of(parts.leaves, attributes_of)) return false;
   if (!is_true(row, kLone) && !all_distinct(parts.leaves)) return false;
   return parts.containers.empty() || are_apart(parts.containers, PyTuple_GET_ITEM(row, kElsewhere));
 }
@@ -286,6 +288,16 @@ PyTypeObject* entrance_type = nullptr;
 
 PyObject* has_begun_a_call(PyObject*, PyObject*) { return PyBool_FromLong(Region::has_begun_a_call()); }
 
+PyObject* attributed(PyObject*, PyObject* leaves) {
+  if (!PyList_Check(leaves)) return PyErr_Format(PyExc_TypeError, "attributed() takes a list, not a %s", Py_TYPE(leaves)->tp_name), nullptr;
+  PyObject* const found = PyList_New(0);
+  for (Py_ssize_t i = 0; found && i < PyList_GET_SIZE(leaves); ++i) {
+    PyObject* const space = attributes_of(PyList_GET_ITEM(leaves, i));
+    if (space && PyList_Append(found, space) != 0) return Py_DECREF(found), nullptr;
+  }
+  return found;
+}
+
 PyObject* set_rows(PyObject*, PyObject* args) {
   PyObject *object, *rows;
   if (!PyArg_ParseTuple(args, "O!O!", entrance_type, &object, &PyTuple_Type, &rows)) return nullptr;
@@ -331,6 +343,7 @@ PyType_Spec kSpec = {"escapement._C.Entrance", sizeof(EntranceObject), 0,
 
 PyMethodDef kFunctions[] = {{"set_rows", set_rows, METH_VARARGS, "set_rows(entrance, rows): what the quick way serves."},
                             {"has_begun_a_call", has_begun_a_call, METH_NOARGS, "Whether a version has begun the call that this thread is in, which must be gone on with."},
+                            {"attributed", attributed, METH_O, "attributed(leaves): the dicts of attributes that Python code has put on tensors among them."},
                             {"enable_entrance", enable_entrance, METH_VARARGS, "enable_entrance(type, recording)"},
                             {nullptr, nullptr, 0, nullptr}};
 

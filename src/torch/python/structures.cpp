@@ -127,6 +127,11 @@ bool all_distinct(std::span<PyObject* const> objects) {
   return true;
 }
 
+PyObject* attributes_of(PyObject* leaf) {
+  PyObject* const* const space = THPVariable_Check(leaf) ? _PyObject_GetDictPtr(leaf) : nullptr;
+  return space && *space && PyDict_GET_SIZE(*space) != 0 ? *space : nullptr;
+}
+
 bool are_apart(std::span<PyObject* const> containers, PyObject* ids) {
   std::vector<PyObject*> changeable;
   std::ranges::copy_if(containers, std::back_inserter(changeable), is_mutable);

@@ -24,6 +24,7 @@ struct Parts {
 bool take_apart(PyObject* kind, PyObject* argument, Parts& parts);
 bool all_distinct(std::span<PyObject* const> leaves);              // no tensor stands twice
 bool are_apart(std::span<PyObject* const> containers, PyObject* ids);   // none that can be changed stands twice, or is one of this set of identities
+PyObject* attributes_of(PyObject* leaf);                            // those that Python code has put on a tensor, a borrowed dict; null where there are none
 PyObject* tuple_of(std::span<PyObject* const> objects);
 
 // Null with an exception. Outputs are moved from. `originals`: the caller's containers.

@@ -215,7 +215,7 @@ void Choices::hold_modes(uint32_t of) {
   for (size_t i = noted_.size(); i-- > 0;) {
     if (!back.contains(storage(noted_[i].copy))) continue;
     back.insert(storage(noted_[i].choice.source));
-    if (noted_[i].choice.unlike && !noted_[i].choice.atens) demand_kind(noted_[i]);
+    if (noted_[i].choice.unlike) noted_[i].choice.atens ? hold_side(noted_[i]) : demand_kind(noted_[i]);   // a view of memory of ours has our mode
   }
 }
 

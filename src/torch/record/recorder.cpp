@@ -203,8 +203,12 @@ void check_world(Tape& tape) {
   if (const std::string changed = tape.world->at_end(); !changed.empty()) tape.refuse(Reason::state_changed, changed);
 }
 
-bool is_given(const Trace& trace, Storage storage) {
-  return std::any_of(trace.inputs.begin(), trace.inputs.end(), [&](const Input& i) { return i.value && trace.type(i.value).storage == storage; });
+// Not a copy, which a library call may make of an argument where another call hands back a view: that is held where it can be told (choices.h).
+bool lies_in_given(Tape& tape, const at::Tensor& real, Storage storage) {
+  const std::vector<Input>& inputs = tape.trace().inputs;
+  return std::any_of(inputs.begin(), inputs.end(), [&](const Input& i) {
+    return i.value && tape.trace().type(i.value).storage == storage && tape.given(i.value).is_alias_of(real);
+  });
 }
 
 // Results of a program that switches inference mode by itself are made in the mode that it had on, if that is one for all of them. What shares
@@ -219,7 +223,7 @@ void note_inference(Tape& tape, const std::vector<c10::IValue>& outputs) {
     if (!w || !w->value()) continue;
     const TensorType& type = tape.trace().type(w->value());
     if (!tape.trace()[type.root].definition) continue;
-    if (is_given(tape.trace(), type.storage)) {
+    if (lies_in_given(tape, w->inner(), type.storage)) {
       has_views_of_calls = true;
       continue;
     }

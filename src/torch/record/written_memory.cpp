@@ -54,13 +54,16 @@ WrittenMemory::Given WrittenMemory::before(const OpPlan& plan, std::span<const c
     const bool written = is_written(plan, i);
     each_tensor_of(arguments[i], [&](const at::Tensor& real) {
       given.push_back(storage_of(real));
-      written_ = written_ || (written && real.defined() && !is_made(real));
+      if (!written || !real.defined() || is_made(real)) return;
+      written_ = true;
+      if (undo_) undo_->keep(real);
     });
   }
   return given;
 }
 
 void WrittenMemory::after(const OpPlan& plan, const Given& given, std::span<const c10::IValue> results) {
+  if (undo_) undo_->settle();
   const bool literal = plan.base == "lift_fresh" || plan.base == "lift";   // hands over what torch has made outside of all operators
   for (const c10::IValue& result : results) {
     each_tensor_of(result, [&](const at::Tensor& real) {
@@ -71,15 +74,33 @@ void WrittenMemory::after(const OpPlan& plan, const Given& given, std::span<cons
   }
 }
 
+void WrittenMemory::note() {
+  written_ = true;
+  undo_.reset();
+}
+
 void WrittenMemory::lend(const at::Tensor& real) {
   const c10::StorageImpl* const storage = storage_of(real);
-  if (written_ || storage == nullptr || is_made(real) || lent_.contains(storage)) return;
+  if ((written_ && !undo_) || storage == nullptr || is_made(real) || lent_.contains(storage)) return;
   if (!real.is_cpu()) return note();   // nobody could tell
   lent_.emplace(storage, Lent{real.storage().getWeakStorageImpl(), digest_of(*storage)});
 }
 
-bool WrittenMemory::any() const {
-  return written_ || std::any_of(lent_.begin(), lent_.end(), [](const auto& entry) {
+void WrittenMemory::keep_undo() {
+  if (!written_) undo_.emplace();
+}
+
+bool WrittenMemory::any() const { return written_ || wrote_lent(); }
+
+UndoLog WrittenMemory::take_undo() {
+  UndoLog undo = undo_ ? std::move(*undo_) : UndoLog();
+  if (!undo_ || wrote_lent()) undo.give_up();
+  undo_.reset();
+  return undo;
+}
+
+bool WrittenMemory::wrote_lent() const {
+  return std::any_of(lent_.begin(), lent_.end(), [](const auto& entry) {
     const auto storage = entry.second.storage.lock();
     return storage && digest_of(*storage) != entry.second.seen;
   });

@@ -32,6 +32,8 @@ const char* to_string(ErrorCode code) {
       return "out_of_memory";
     case ErrorCode::internal:
       return "internal";
+    case ErrorCode::overloaded:
+      return "overloaded";
   }
   return "";
 }

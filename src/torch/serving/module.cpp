@@ -150,6 +150,12 @@ void answer_later(Module::Impl& module, const std::vector<c10::IValue>& inputs, 
     results.clear();
     error = std::current_exception();
   }
+  hand_over(module, done, std::move(error), std::move(results));
+}
+
+}  // namespace
+
+void hand_over(const Module::Impl& module, const Module::Done& done, std::exception_ptr error, std::vector<c10::IValue> results) noexcept {
   try {
     done(std::move(error), std::move(results));
   } catch (const std::exception& thrown) {
@@ -158,8 +164,6 @@ void answer_later(Module::Impl& module, const std::vector<c10::IValue>& inputs, 
     module.tell(LogLine::Level::warning, "callback_failed", "");
   }
 }
-
-}  // namespace
 
 // --- what users call
 

@@ -56,6 +56,9 @@ decltype(auto) serving(const std::string& module, Action action) {
   }
 }
 
+// Calls `done`, once; what it throws is dropped and logged.
+void hand_over(const Module::Impl& module, const Module::Done& done, std::exception_ptr error, std::vector<c10::IValue> results) noexcept;
+
 // ServingError.
 std::shared_ptr<Module::Impl> load_module(const std::string& path, LoadSettings settings);
 std::shared_ptr<Module::Impl> load_module(std::span<const std::byte> bytes, LoadSettings settings);

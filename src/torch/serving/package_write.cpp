@@ -14,6 +14,7 @@
 #include "torch/exported/arguments.h"
 #include "torch/serving/module_impl.h"
 #include "torch/serving/package.h"
+#include "torch/serving/safetensors_dtypes.h"
 #include "trace/trace.h"
 
 namespace escapement {
@@ -25,34 +26,6 @@ std::string torch_version() {
 namespace {
 
 constexpr size_t kPad = 64;
-
-const char* safetensors_dtype(c10::ScalarType dtype) {
-  using Type = c10::ScalarType;
-  switch (dtype) {
-    case Type::Double:
-      return "F64";
-    case Type::Long:
-      return "I64";
-    case Type::Float:
-      return "F32";
-    case Type::Int:
-      return "I32";
-    case Type::Half:
-      return "F16";
-    case Type::BFloat16:
-      return "BF16";
-    case Type::Short:
-      return "I16";
-    case Type::Char:
-      return "I8";
-    case Type::Byte:
-      return "U8";
-    case Type::Bool:
-      return "BOOL";
-    default:
-      return nullptr;
-  }
-}
 
 int64_t schema_number(c10::ScalarType dtype) {
   for (int64_t number = 1; number <= 35; ++number) {

@@ -379,16 +379,27 @@ def test_an_error_carries_sizes_as_integers():
             assert torch.zeros(caught.value.shape).shape == (n, 2)
 
 
-def test_a_function_that_needs_an_integer_behind_a_write_fails_once():
+def test_a_function_that_needs_an_integer_behind_a_write():
     def program(x):
         x.add_(1)
         return x * datetime.timedelta(x.shape[0]).days
 
     function = escapement.jit(program)
-    with pytest.raises(TypeError):
-        function(torch.zeros(5))
-    for n in (1, 2, 2, 5):
+    for n in (5, 1, 2, 2, 5):
         assert torch.equal(function(torch.zeros(n)), program(torch.zeros(n)))
+
+
+def test_a_function_that_needs_an_integer_behind_what_cannot_be_put_back_fails_once():
+    def program(x):
+        x.add_(1)
+        return x * datetime.timedelta(x.shape[0]).days
+
+    function = escapement.jit(program)
+    with torch.no_grad():
+        with pytest.raises(TypeError):
+            function(torch.zeros(5, requires_grad=True))
+        for n in (1, 2, 2, 5):
+            assert torch.equal(function(torch.zeros(n, requires_grad=True)), program(torch.zeros(n)))
 
 
 def test_the_callers_tensor_is_kept_and_no_other():

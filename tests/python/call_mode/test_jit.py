@@ -379,8 +379,8 @@ def test_after_a_write_such_an_error_is_raised_with_a_note():
         x.add_(1)
         return x * math.ldexp(1.0, x.shape[0])
 
-    with pytest.raises(TypeError) as error:
-        escapement.jit(fn)(matrix(3))
+    with torch.no_grad(), pytest.raises(TypeError) as error:
+        escapement.jit(fn)(matrix(3).requires_grad_())   # is not put back
     assert any("being recorded" in note for note in getattr(error.value, "__notes__", ["being recorded"]))
 
 

@@ -531,7 +531,8 @@ def test_what_nobody_can_compare_is_asked_at_every_call(row):
     x = torch.arange(2.0)
     for _ in range(12):
         assert torch.equal(ours(x), eagers(x))
-    assert set(ours.info()["eager"]) == {"state_changed"}   # counted
+    eager = ours.info()["eager"]
+    assert eager == {"state_changed": 9} or eager == {"state_not_compared": 12} and not ours.info()["recordings"]   # known before a recording is tried
 
 
 # --- not read: costs nothing

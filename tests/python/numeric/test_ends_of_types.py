@@ -233,11 +233,19 @@ def test_layer_norm_of_nothing():
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
 def test_gelu_at_the_ends(dtype, approximate):
-    """Of -inf it is no number and of what is far below a zero with a sign, as in eager; of +inf eager's halves and vectors differ."""
+    """Of -inf it is no number and of what is far below a zero with a sign, as in eager; of +inf eager's halves and vectors differ.
+
+    The sign is that of ATen's own kernel. Eager's other one, oneDNN's for two or more adjacent floats, loses the sign on processors
+    without 512-bit vectors, where eager's gelu of one -0.0 and of two differ.
+    """
     function = lambda x: torch.nn.functional.gelu(x, approximate=approximate)   # noqa: E731
     fast = escapement.jit(function)
+    fast(torch.ones(7, dtype=dtype))   # a recording's results are eager's own
     for n in (1, 5, 40):
         x = torch.tensor([-float("inf"), float("nan"), -6e4, -0.0, 0.0, -40.0] * n).to(dtype)
+        with torch.backends.mkldnn.flags(enabled=False):
+            signs = function(x)
         for _ in range(3):
             ours, eager = fast(x), function(x)
-            assert torch.equal(ours.isnan(), eager.isnan()) and torch.equal(ours.nan_to_num(), eager.nan_to_num()) and torch.equal(ours.signbit() | ours.isnan(), eager.signbit() | eager.isnan())
+            assert torch.equal(ours.isnan(), eager.isnan()) and torch.equal(ours.nan_to_num(), eager.nan_to_num())
+            assert torch.equal(ours.signbit() | ours.isnan(), signs.signbit() | signs.isnan())

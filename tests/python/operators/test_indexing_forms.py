@@ -56,7 +56,7 @@ ORDERS = ((4, 1, 0, 5), (1, 3, 0))
 # The reasons for which a call that came before may run eagerly. In replay mode how tensors without elements lie is ATen's, and what may be out of
 # range is checked at once.
 # np.arange of a symbolic size; one row written into itself, of which ATen compares the strides of the single axis, too.
-EAGER = {"array": "recording_raised", ":n//2": "recorder_refused"}
+EAGER = {"array": "made_unseen ran_at_once", ":n//2": "recorder_refused"}
 REASONS = {"call": lambda form: {EAGER.get(form)}, "replay": lambda form: {"call_layout eager_segments", "call_layout eager_segments ran_at_once"}}
 
 

@@ -65,8 +65,11 @@ class Client:
 
 
 class Server:
+    """`path`: a model, or a folder of them."""
+
     def __init__(self, path, *arguments):
-        self.process = subprocess.Popen([PROGRAM, "--model", path, "--port", "0", "--threads", "1", *arguments], text=True,
+        what = "--models" if Path(path).is_dir() else "--model"
+        self.process = subprocess.Popen([PROGRAM, what, path, "--port", "0", "--threads", "1", *arguments], text=True,
                                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self.control_port = int(self.read_until("health and metrics on").rsplit(":", 1)[1])
         self.port = int(self.read_until("listening on").rsplit(":", 1)[1])

@@ -90,6 +90,11 @@ def test_behind_a_write():
         return torch.cov(a), LSTM(a[None])[0]
 
     made = escapement.jit(program)
+    with torch.autocast("cpu", torch.bfloat16):
+        try:
+            program(rows(3))
+        except RuntimeError as error:
+            pytest.skip(f"not in eager on this processor: {error}")
     for n in (1, 1, 3, 3, 1, 5):
         with torch.autocast("cpu", torch.bfloat16):
             mine, theirs = rows(n), rows(n)
