@@ -51,6 +51,10 @@ class Backend:
         self._said = set()
 
     def __call__(self, gm, inputs, *, mode=None, options=None):
+        if dynamo.captures_whole():
+            from .ahead import AheadOfTime
+
+            return AheadOfTime(gm, mode, options)
         if not torch.is_grad_enabled() or not dispatch.wants_no_gradient(gm):
             return self._compiled(gm, inputs, mode, options)
         dispatch.leave_grad_mode(gm)

@@ -13,7 +13,7 @@ from .errors import OptionError
 
 # torch's modes are accepted so that a program can switch backends; none changes anything, because low call overhead and the
 # best kernels we have are what every call gets.
-MODES = {"default": {}, "reduce-overhead": {}, "max-autotune": {}}
+MODES = {"default": {}, "lite": {}, "reduce-overhead": {}, "max-autotune-no-cudagraphs": {}, "max-autotune": {}}
 TYPES = {"bool": bool, "int": int, "float": float, "str": str}
 LARGEST = 2**31 - 1   # of an integer: the core reads no larger ones, and none below 0
 WORDS = {"1": True, "true": True, "on": True, "yes": True, "0": False, "false": False, "off": False, "no": False}

@@ -181,12 +181,13 @@ torch_compile_whole = convert_frame._compile
 
 @functools.wraps(torch_compile_whole)
 def compile_whole(code, globals, locals, builtins, closure, compiler_fn, one_graph, *rest, **named):
-    """What compile_frame has traced gets its guards here, and not every program's guards can be made: its call runs eagerly."""
+    """What compile_frame has traced gets its guards here, and not every program's guards can be made: its call runs eagerly. Where the user
+    marked a dim dynamic and the program has made a constant of it, that is the user's to know."""
     active.traced = False
     try:
         return torch_compile_whole(code, globals, locals, builtins, closure, compiler_fn, one_graph, *rest, **named)
     except Exception as error:
-        if one_graph or not getattr(active, "traced", False) or not is_ours(compiler_fn):
+        if one_graph or not getattr(active, "traced", False) or not is_ours(compiler_fn) or isinstance(error, symbolic_shapes.ConstraintViolationError):
             raise
         LEDGER.note_skip(code, first_line(error))
         raise_eager(first_line(error), RUN_ONLY, error)
@@ -486,6 +487,12 @@ def forget_failed_trace(error):
 def current_code():
     session = getattr(active, "session", None)
     return session.code if session is not None else TracingContext.get().traced_code[0]
+
+
+def captures_whole():
+    """Whether the graph is one of `aot_compile`: captured without a frame."""
+    context = TracingContext.try_get()
+    return getattr(active, "session", None) is None and context is not None and not context.traced_code
 
 
 def compile_name():

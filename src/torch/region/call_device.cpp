@@ -19,12 +19,15 @@ CallDevice with_driver(c10::Device device) {
   return {device, missing.empty() ? std::optional<Reason>() : Reason::device_driver, missing};
 }
 
+// A number of a tracer's own, such as Dynamo's when it tries a graph at example inputs: no number of this call.
+bool is_symbol(const c10::IValue& value) { return value.isSymInt() || value.isSymFloat() || value.isSymBool(); }
+
 }  // namespace
 
 CallDevice device_of_call(std::span<const c10::IValue> arguments) {
   std::optional<c10::Device> home;
   for (const c10::IValue& value : arguments) {
-    if (value.isCapsule()) return {c10::kCPU, Reason::unsupported_input, ""};
+    if (value.isCapsule() || is_symbol(value)) return {c10::kCPU, Reason::unsupported_input, ""};
     if (!value.isTensor()) continue;
     if (!is_plain(value.toTensor())) return {c10::kCPU, Reason::unsupported_input, ""};
     const c10::Device device = value.toTensor().device();

@@ -176,6 +176,9 @@ def work(rank, mode, store):
     dist.barrier()
     dist.destroy_process_group()
     print("as eagerly", flush=True)
+    # The group's threads outlive its end once a functional collective has run, without `escapement` too: one that drops a work's last
+    # tensor while the interpreter is finalised ends the process (torch's `decref` asks for the lock of an interpreter that is going).
+    os._exit(0)
 
 
 if __name__ == "__main__":
