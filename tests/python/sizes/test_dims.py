@@ -4,13 +4,10 @@ Results are compared with eager; that one program serves all sizes is proved by 
 and value, or line and relation.
 """
 
-import doctest
-import pathlib
-import re
-
 import pytest
 import torch
 from dims_support import add, compiles, dim_lines, double, doubled_and_one, line_of, rand, recordings, run
+from documented import run_examples
 
 import escapement
 from escapement import Dim, DimError
@@ -591,10 +588,4 @@ def test_nothing_declared_is_plain_compile():
 # --- the page
 
 def test_the_examples_of_the_page():
-    page = pathlib.Path(__file__).resolve().parents[3] / "docs" / "dims.md"
-    blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
-    assert len(blocks) >= 5
-    test = doctest.DocTestParser().get_doctest("".join(blocks), {}, "dims.md", str(page), 0)
-    said = []
-    failed, tried = doctest.DocTestRunner(verbose=False).run(test, out=said.append, clear_globs=False)
-    assert failed == 0 and tried > 20, "".join(said)
+    assert run_examples("dims.md") > 20

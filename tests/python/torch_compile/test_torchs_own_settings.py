@@ -9,6 +9,7 @@ import pickle
 import pytest
 import torch
 import torch.nn.functional as F
+from documented import run_examples
 from torch import nn
 
 import escapement
@@ -368,3 +369,7 @@ def test_modules_ahead_of_time():
     made = torch.compile(model, backend="escapement", fullgraph=True, dynamic=True).forward.aot_compile(((data(3), 2), {}))
     for rows in (3, 5):
         torch.testing.assert_close(made(model, data(rows), 2), model(data(rows), 2))
+
+
+def test_the_examples_of_the_page():
+    assert run_examples("torch_compile.md") > 5
