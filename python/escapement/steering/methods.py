@@ -1,11 +1,12 @@
-"""Methods of classes that a frame runs, found by name at each call of the program: `Net.act = other` is noticed. Dynamo guards the classes of objects and
-takes for granted what stands in a class.
+"""Methods of classes that a frame runs, found by name at each call of the program: `Net.act = other` is noticed, and other code in the same function, which
+is how a notebook reloads a file. Dynamo guards the classes of objects and takes for granted what stands in a class.
 
 Each frame has one guard for all of them: the core compares what their classes hold under their names (`Contents`, src/torch/python/contents.h).
 """
 
 import functools
 import gc
+import types
 
 from torch._dynamo import symbolic_convert
 from torch._dynamo.guards import get_verbose_code_parts
@@ -39,14 +40,15 @@ def noting(build, current_session):
 
 def note(output, function, args):
     """If it is a method of its first argument."""
-    found = function and args and places_of_method(function, class_of(args[0]))
+    found = isinstance(function, types.FunctionType) and args and places_of_method(function, class_of(args[0]))
     if not found:
         return
     if not hasattr(output, "escapement_methods"):
-        methods = set()
-        output.escapement_methods = methods, GlobalStateSource().make_guard(functools.partial(hold, methods=methods))
-    methods, guard = output.escapement_methods
+        methods, functions = set(), set()
+        output.escapement_methods = methods, functions, GlobalStateSource().make_guard(functools.partial(hold, methods=methods, functions=functions))
+    methods, functions, guard = output.escapement_methods
     methods.update(found)
+    functions.add(function)
     output.guards.add(guard)   # each time: what the tracer takes back takes its guards with it
 
 
@@ -75,10 +77,16 @@ def function_of(member):
     return member.fget if isinstance(member, property) else member
 
 
-def hold(builder, guard, methods):
+def hold(builder, guard, methods, functions):
     """The guard is made when all of the frame has been traced."""
-    contents = core().Contents([], [(space_of_class(kind), name, vars(kind).get(name)) for kind, name in methods])
+    places = [(space_of_class(kind), name, vars(kind).get(name)) for kind, name in methods]
+    contents = core().Contents([], [*places, *((function, None, parts_of(function)) for function in functions)])
     builder.guard_manager.root.add_lambda_guard(lambda _: contents.same(), get_verbose_code_parts(CODE, guard), guard.user_stack)
+
+
+def parts_of(function):
+    """As Contents compares them: a copy of what can change in place."""
+    return function.__code__, function.__defaults__, function.__kwdefaults__ and dict(function.__kwdefaults__)
 
 
 def space_of_class(kind):

@@ -131,6 +131,46 @@ def test_a_replaced_method_runs(name, way):
     assert stats["dynamo"]["specialised_dims"] == 0 and stats.get("hits", 0) > 0 and stats.get("launches", 0) > 0, stats
 
 
+def function_of(member):
+    return member.__func__ if isinstance(member, (staticmethod, classmethod)) else member.fget if isinstance(member, property) else member
+
+
+@pytest.mark.parametrize("way", ["compile", "call", "replay"])
+@pytest.mark.parametrize("name", CASES)
+@torch.no_grad()
+def test_other_code_in_the_same_function_runs(name, way):
+    """How a notebook reloads a file."""
+    program, kind, method, other = CASES[name]
+    stood, other = function_of(vars(kind)[method]), function_of(other)
+    function = torch.compile(program, backend="escapement") if way == "compile" else escapement.jit(program, mode=way)
+    codes = stood.__code__, other.__code__
+    try:
+        for code in (*codes, *codes):
+            stood.__code__ = code
+            for size in (3, 1, 0, 7):
+                x = torch.randn(size)
+                assert torch.equal(function(x), program(x)), (code is codes[0], size)
+    finally:
+        stood.__code__ = codes[0]
+
+
+@pytest.mark.parametrize("way", ["compile", "call", "replay"])
+@torch.no_grad()
+def test_other_defaults_are_taken(way):
+    class Scaled:
+        def times(self, x, factor=2, *, shift=1):
+            return x * factor + shift
+
+    scaled, times = Scaled(), Scaled.times
+    function = torch.compile(lambda x: scaled.times(x), backend="escapement") if way == "compile" else escapement.jit(lambda x: scaled.times(x), mode=way)
+    for factor, shift in ((2, 1), (5, 1), (5, 3), (2, 1)):
+        times.__defaults__, times.__kwdefaults__ = (factor,), {"shift": shift}
+        for size in (3, 1):
+            assert function(torch.ones(size)).tolist() == [factor + shift] * size
+    times.__kwdefaults__["shift"] = 7
+    assert function(torch.ones(2)).tolist() == [9, 9]
+
+
 @pytest.mark.parametrize("way", ["compile", "call"])
 @torch.no_grad()
 def test_an_override_comes_and_goes(way):
