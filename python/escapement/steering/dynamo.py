@@ -48,7 +48,7 @@ from ..ledger import LEDGER, Compile, Plan
 from ..limits import COMPILES, FAILURES, REFUSALS
 from ..misses import miss
 from ..option_values import resolve
-from . import absences, attributes, composites, data_questions, diagonals, float_sizes, generators, hooks, index_numbers, layout_reads, methods, oblivious, offsets, raising, recurrent, scalar_writes, size_arguments, steer_dims, texts, traced_numbers, whole_operators
+from . import absences, attributes, composites, data_questions, diagonals, float_sizes, generators, hooks, index_numbers, layout_reads, methods, oblivious, offsets, raising, random_objects, recurrent, scalar_writes, size_arguments, steer_dims, texts, traced_numbers, whole_operators
 from .keys import frame_key
 from .notes import break_log, constant_size, first_line, in_words, input_dims, is_user_tensor, new_breaks, pins, place_of, read_of, relations
 from .notes import input_names  # noqa: F401  (part of what this file offers)
@@ -110,7 +110,7 @@ def install(backend, route=None):
         builder.process_automatic_dynamic = process_automatic_dynamic
         SymNodeVariable.evaluate_expr = functools.wraps(torch_evaluate_expr)(evaluate_expr)
         convert_frame._compile = compile_whole
-        for watched in (absences, diagonals, float_sizes, generators, hooks, index_numbers, layout_reads, methods, raising, recurrent, scalar_writes, size_arguments, texts, traced_numbers):
+        for watched in (absences, diagonals, float_sizes, generators, hooks, index_numbers, layout_reads, methods, raising, random_objects, recurrent, scalar_writes, size_arguments, texts, traced_numbers):
             watched.install(lambda: getattr(active, "session", None))
         symbolic_shapes.uninteresting_files().update((__file__, data_questions.__file__, offsets.__file__))   # these do not ask, they only pass on
     level = logging.INFO if chosen == "recipe" else logging.WARNING
@@ -136,7 +136,7 @@ def recipe_possible():
         return False
     return (frame[5:7] == whole[5:7] == ["compiler_fn", "one_graph"] and automatic == ["tx", "name", "entry", "is_unspecialized_nn_module"]
             and all(hasattr(env, name) for name in ("guards", "var_to_sources", "source_to_var"))
-            and absences.possible() and methods.possible() and oblivious.possible() and traced_numbers.possible() and float_sizes.possible() and scalar_writes.possible() and hooks.possible() and hasattr(pgo, "auto_dynamic") and hasattr(symbolic_shapes, "uninteresting_files")
+            and absences.possible() and methods.possible() and oblivious.possible() and traced_numbers.possible() and float_sizes.possible() and scalar_writes.possible() and hooks.possible() and random_objects.possible() and hasattr(pgo, "auto_dynamic") and hasattr(symbolic_shapes, "uninteresting_files")
             and hasattr(convert_frame, "FrameExecStrategy") and RUN_ONLY is not None)
 
 

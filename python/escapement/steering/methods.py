@@ -11,44 +11,76 @@ import types
 from torch._dynamo import symbolic_convert
 from torch._dynamo.guards import get_verbose_code_parts
 from torch._dynamo.source import GlobalStateSource
+from torch._dynamo.variables.user_defined import UserDefinedClassVariable, UserDefinedObjectVariable
 
 from ..core import core
 from ..recording.locator import FRAMEWORK
 
 Inlined = symbolic_convert.InliningInstructionTranslator
 NOT_SEARCHED = frozenset(("builtins", "torch", "torch.nn.parameter"))   # classes of numbers, containers and tensors: functions take them first, too
+ATTRIBUTES_OF = UserDefinedClassVariable, UserDefinedObjectVariable
 CODE = ["the methods of classes are what they were"]
 
 
 def install(current_session):
     Inlined.build_inline_tracer = staticmethod(noting(Inlined.build_inline_tracer, current_session))
+    for kind in ATTRIBUTES_OF:
+        kind.var_getattr = noting_classes_before(kind.var_getattr, current_session)
 
 
 def possible():
-    return hasattr(Inlined, "build_inline_tracer")
+    return hasattr(Inlined, "build_inline_tracer") and all("var_getattr" in vars(kind) for kind in ATTRIBUTES_OF)
 
 
 def noting(build, current_session):
     @functools.wraps(build)
     def call(parent, function, args, *rest, **named):
-        if current_session() is not None and not function.get_code().co_filename.startswith(FRAMEWORK):
+        if current_session() is not None and may_be_replaced(function.get_code()):
             note(parent.output, getattr(function, "fn", None), args)
         return build(parent, function, args, *rest, **named)
 
     return call
 
 
+def may_be_replaced(code):
+    """The program's own; of torch's the modules' (`torch.nn.Linear.forward = with_adapters`)."""
+    return code.co_name == "forward" or not code.co_filename.startswith(FRAMEWORK)
+
+
 def note(output, function, args):
     """If it is a method of its first argument."""
     found = isinstance(function, types.FunctionType) and args and places_of_method(function, class_of(args[0]))
-    if not found:
-        return
+    if found:
+        add(output, found, (function,))
+
+
+def noting_classes_before(get, current_session):
+    """An attribute of a class is another one when a class comes before it, in which somebody puts that name."""
+    @functools.wraps(get)
+    def call(variable, tx, name):
+        if current_session() is not None and variable.source is not None:
+            before = classes_before(variable.value if isinstance(variable, UserDefinedClassVariable) else type(variable.value), name)
+            if before:
+                add(tx.output, [(kind, name) for kind in before], ())
+        return get(variable, tx, name)
+
+    return call
+
+
+def classes_before(kind, name):
+    if kind.__module__ in NOT_SEARCHED or kind.__module__.startswith("torch."):
+        return ()
+    mro = kind.__mro__
+    return next((mro[:at] for at, part in enumerate(mro) if name in vars(part)), ())
+
+
+def add(output, places, run):
     if not hasattr(output, "escapement_methods"):
         methods, functions = set(), set()
         output.escapement_methods = methods, functions, GlobalStateSource().make_guard(functools.partial(hold, methods=methods, functions=functions))
     methods, functions, guard = output.escapement_methods
-    methods.update(found)
-    functions.add(function)
+    methods.update(places)
+    functions.update(run)
     output.guards.add(guard)   # each time: what the tracer takes back takes its guards with it
 
 

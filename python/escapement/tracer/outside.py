@@ -5,6 +5,7 @@ hooks; clocks, random numbers of the system, what it says of files, of which the
 import contextlib
 import datetime
 import functools
+import gc
 import os
 import random
 import select
@@ -34,7 +35,8 @@ CLOCKS = """time time_ns monotonic monotonic_ns perf_counter perf_counter_ns pro
             clock_gettime_ns localtime gmtime ctime strftime""".split()
 SYSTEMS = """urandom getrandom stat lstat fstat access times getloadavg getcwd getcwdb read pread readv preadv getpid getppid wait waitpid wait3 wait4 waitid
              isatty get_terminal_size cpu_count sched_getaffinity getpriority umask""".split()   # functions of `os`
-PROCESS = (sys, "getrecursionlimit getswitchinterval"), (threading, "get_ident get_native_id"), (_signal, "getsignal"), (select, "select")
+PROCESS = (sys, "getrecursionlimit getswitchinterval"), (threading, "get_ident get_native_id"), (_signal, "getsignal"), (select, "select"), (gc, "isenabled get_threshold get_count get_debug")
+SETTINGS = "get_num_threads is_anomaly_enabled is_anomaly_check_nan_enabled get_autocast_dtype is_autocast_cache_enabled".split()   # of torch
 UUIDS = "generate_time_safe", "UuidCreate"
 CODE = (".py", ".pyc", ".pyi", ".so")   # that Python reads for itself, as it imports or shows a line
 SYSTEM = ("/proc/", "/sys/")            # what the system says of itself
@@ -72,7 +74,7 @@ def read_anew():
     rows = (time, CLOCKS), (os, SYSTEMS), (_uuid, UUIDS), *((module, names.split()) for module, names in PROCESS)
     found = [getattr(module, name, None) for module, names in rows for name in names]
     days = datetime.datetime.now, datetime.datetime.utcnow, datetime.datetime.today, datetime.date.today
-    return [*filter(None, found), *days, torch.default_generator.initial_seed, torch.get_num_threads, torch.is_anomaly_enabled, SEED, DRAWN]
+    return [*filter(None, found), *days, torch.default_generator.initial_seed, *(getattr(torch, name) for name in SETTINGS), torch._C._get_warnAlways, torch._C._autograd._profiler_enabled, SEED, DRAWN]
 
 
 DRAWN = super(random.Random, random.Random(0)).getstate   # how far a generator has come

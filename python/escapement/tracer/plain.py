@@ -79,6 +79,10 @@ class Plain:
             for name in slots:
                 if name in (self._names_of_packages if id(owner) in search.read_by_packages else self._names):
                     self._add(owner, name, slot_value(owner, name), OBJECT_DEPTH)
+        for space, name in search.libraries.places():
+            if (id(space), name) not in self._seen:
+                self._seen.add((id(space), name))
+                self.places.append((space, name))
         self._add_of_thread(search)
         self._add_loggers([*search.loggers, *(loggers_named(search.functions) if "getLogger" in self._own_names else ())])
         self._add_asked(search)

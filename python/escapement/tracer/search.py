@@ -27,6 +27,7 @@ import torch
 from ..core import core
 from ..limits import CALL_DEPTH, ITEMS, LONG, PACKAGE_FUNCTIONS, PLACES, VISITED
 from .homes import file_in, file_of, is_own, is_own_function, is_own_home, of_library, of_package, of_program, own_home, source_of
+from .library_names import LibraryNames
 from .library_objects import behind, is_holder
 from .names import globals_in, globals_computed, imports_in, names_in, reaches_modules_by_name, reads_all
 from .number_types import is_builtin_type
@@ -63,6 +64,7 @@ class Search:
         self.kinds, self.slotted, self.randoms = [], [], []          # classes; (object, names of its slots); generators of Python's and NumPy's
         self.contexts, self.locals, self.homes = [], [], []          # context variables; thread locals; Python modules of the program's own
         self.loggers, self.marked = [], []                           # marked: (tensor with attributes, depth)
+        self.libraries = LibraryNames()
         self.named, self.optimizers = set(), False                   # names that callables hold (operator.attrgetter)
         self._unknown = None                                         # something that nobody can compare is read: what
         self._cut = []                                               # what lies deeper than anybody looks, from where it was met
@@ -251,6 +253,7 @@ class Search:
                 self.spaces.append((vars(part), None))
                 self._of_kind(vars(part), type(part))
                 self._kind(type(part), depth)
+                self.libraries.of_kind(type(part))
                 self._attributes(part, [name for name in vars(part) if name not in OWN], depth)
                 self._all((*part._forward_hooks.values(), *part._forward_pre_hooks.values()), depth)
                 for tensor in (*part._parameters.values(), *part._buffers.values()):
@@ -332,9 +335,10 @@ class Search:
 
     def _read(self, read, value, names, depth):
         if is_a(value, types.ModuleType) and is_own_home(value):
-            self._own_module(value, names, depth)
-        else:
-            self._variable(read, value, depth)
+            return self._own_module(value, names, depth)
+        if not self._in_package:
+            self.libraries.of(value, names)
+        self._variable(read, value, depth)
 
     def _attributes(self, value, names, depth):
         for name in names:
@@ -373,6 +377,8 @@ class Search:
         names, used = [*names_in(value.__code__)], [name for name in globals_in(value.__code__) if not is_builtin_type(name, value.__globals__)]
         computed = globals_computed(value.__code__) if id(value.__globals__) not in self.packaged else ()
         used += [name for name in (self._all_of(value.__globals__) if computed is None else computed) if name not in used]
+        if not self._in_package:
+            self.libraries.of_tensors(names)
         self.cells.extend(value.__closure__ or ())
         for cell in value.__closure__ or ():
             self._read(functools.partial(cell_content, cell), cell_content(cell), names, depth)

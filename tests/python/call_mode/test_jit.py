@@ -500,17 +500,17 @@ def test_one_jitted_function_inside_another():
 # --- check=
 
 def test_check_finds_a_broken_contract(monkeypatch):
-    monkeypatch.setattr(colorsys, "factor", 2.0, raising=False)   # of a library's module: not watched
+    monkeypatch.setattr(colorsys, "factors", [2.0], raising=False)   # a list that a library's module holds: not watched
 
     class Scaled(torch.nn.Module):
         def forward(self, x):
-            return {"y": [x * colorsys.factor]}
+            return {"y": [x * colorsys.factors[0]]}
 
     net = Scaled()
     unchecked, checked = escapement.jit(net), escapement.jit(net, check="always")
     for jitted in (unchecked, checked):
         jitted(matrix(2)), jitted(matrix(3))
-    monkeypatch.setattr(colorsys, "factor", 3.0)
+    colorsys.factors[0] = 3.0
     assert torch.equal(unchecked(matrix(2))["y"][0], matrix(2) * 2)   # the contract: as it was when recorded
     with pytest.raises(ContractError, match=r"result\['y'\]\[0\] differs.*largest difference"):
         checked(matrix(2))
