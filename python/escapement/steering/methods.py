@@ -1,5 +1,6 @@
 """Methods of classes that a frame runs, found by name at each call of the program: `Net.act = other` is noticed, and other code in the same function, which
-is how a notebook reloads a file. Dynamo guards the classes of objects and takes for granted what stands in a class.
+is how a notebook reloads a file; so is an attribute that a derived class gets in front of its base's. Dynamo guards the classes of objects and takes for granted
+what stands in a class.
 
 Each frame has one guard for all of them: the core compares what their classes hold under their names (`Contents`, src/torch/python/contents.h).
 """

@@ -3,24 +3,17 @@ recording, as LoRA and attention libraries do, is noticed. So are flags that suc
 stands behind them is not searched: its state is not the program's.
 """
 
-import gc
 import types
 
 import torch
 
 from .homes import is_own, is_own_home, of_library, source_of
 from .names import globals_in
-from .objects import is_a
+from .objects import is_a, space_of_class
 
 FLAGS = bool, int, float, str
 WATCHED = (*FLAGS, staticmethod, classmethod, property, torch.dtype)   # and what can be called
 CALLED = "forward", "__call__", "_call_impl"   # of modules
-
-
-def space_of_class(kind):
-    return next(space for space in gc.get_referents(vars(kind)) if type(space) is dict)
-
-
 TENSOR, OF_TENSORS = space_of_class(torch.Tensor), frozenset(dir(torch.Tensor))
 
 

@@ -13,7 +13,6 @@ import contextvars
 import dis
 import enum
 import functools
-import gc
 import logging
 import os
 import sys
@@ -25,7 +24,7 @@ import torch
 from ..limits import ARRAY_BYTES, ITEMS, OBJECT_DEPTH, PLACES
 from .library_objects import UNKNOWN, Looked, of_decimal, reading
 from .names import asks_by_variable, globals_computed, globals_in, parts_of_name, reaches_modules_by_name, reads_all, texts_in
-from .objects import is_a
+from .objects import is_a, space_of_class
 from .homes import file_in, file_of, is_own, of_library, of_package, of_program, source_of
 from .search import OWN, cell_content, is_own_method, item_of, name_of, slot_value, space_of, values_in
 
@@ -452,8 +451,7 @@ def items_of(container):
 
 def own_space(kind):
     """The dict behind `vars` of a class of the program's own."""
-    found = gc.get_referents(vars(kind)) if is_own(kind) else ()
-    return next((space for space in found if type(space) is dict), None)
+    return space_of_class(kind) if is_own(kind) else None
 
 
 # --- names
