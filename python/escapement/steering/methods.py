@@ -123,4 +123,4 @@ def parts_of(function):
 
 
 def space_of_class(kind):
-    return next(space for space in gc.get_referents(vars(kind)) if type(space) is dict)
+    return next(space for space in gc.get_referents(vars(kind)) if isinstance(space, dict))

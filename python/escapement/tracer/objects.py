@@ -26,8 +26,8 @@ def is_a(value, kinds):
 
 
 def space_of_class(kind):
-    """The dict behind `vars` of a class, which is what the core compares."""
-    return next(space for space in gc.get_referents(vars(kind)) if type(space) is dict)
+    """The dict behind `vars` of a class, which is what the core compares (ctypes has its own kind of dict)."""
+    return next(space for space in gc.get_referents(vars(kind)) if isinstance(space, dict))
 
 
 def has_only_attributes(value):
