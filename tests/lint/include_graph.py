@@ -23,6 +23,7 @@ BELOW = {
 BELOW["jit"] = list(BELOW)
 COMPILER = [*BELOW, "include"]
 # Inside torch: what is recorded, what runs it, the host's own run, versions of one function; then its front ends.
+BELOW["torch/pch"] = []   # what the compiler reads once for all files
 BELOW["torch/record"] = COMPILER
 BELOW["torch/program"] = [*COMPILER, "torch/record"]
 BELOW["torch/replay_mode"] = [*BELOW["torch/program"], "torch/program"]

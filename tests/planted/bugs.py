@@ -611,7 +611,7 @@ BUGS = [
         "what a function reads that is called 30 calls deep is read once", ("call_mode/test_found_elsewhere.py",)),
     Bug("classes_hold_nothing", "python", "python/escapement/tracer/search.py", "            if part not in self._kinds_met and is_own(part):\n", "            if part in self.made and part not in self._kinds_met and is_own(part):\n",
         "models and plug-ins that a class holds are read once, what they count is lost", ("call_mode/test_state_behind_classes.py",)),
-    Bug("objects_are_made_of_nothing", "python", "python/escapement/tracer/plain.py", " if name != \"__init__\" or kind in made}\n", " if name != \"__init__\"}\n",
+    Bug("objects_are_made_of_nothing", "python", "python/escapement/tracer/asked.py", " if name != \"__init__\" or kind in made}\n", " if name != \"__init__\"}\n",
         "globals that `__init__` reads are read once", ("call_mode/test_state_behind_classes.py",)),
     Bug("methods_of_c_have_no_owner", "python", "python/escapement/tracer/search.py", "            self.containers.append(self._held(owner, (owner,)))\n", "            pass\n",
         "what `get = table.get` finds is found for good", ("call_mode/test_state_behind_classes.py",)),

@@ -55,7 +55,16 @@ def source_of(function):
 
 def file_of(kind):
     """Of the module that a class stands in."""
-    return file_in(sys.modules.get(kind.__module__))
+    module = sys.modules.get(kind.__module__)
+    return file_without_module(kind) if module is None else file_in(module)
+
+
+def file_without_module(kind):
+    """Of a class that was made where nobody imports from (`runpy`, `exec`, a plug-in that is loaded by hand); None for one of C's."""
+    method = next((member for member in vars(kind).values() if issubclass(type(member), types.FunctionType)), None)
+    if method is not None:
+        return source_of(method)
+    return f"<{kind.__module__}>" if kind.__dictoffset__ or "__slots__" in vars(kind) else None
 
 
 def file_in(module):

@@ -31,6 +31,7 @@ HOLDERS = ("numpy.ma", "torch.distributions", "torch.optim", "torch.amp", "torch
 NO_HOLDERS = ("builtins", "ctypes", "importlib", "logging", "types", "typing", "unittest", "sys", "_io")
 
 
+VIEWS = tuple({type(ask(kind())) for kind in (dict, collections.OrderedDict) for ask in (kind.keys, kind.values, kind.items)})
 WALKED = collections.deque, set, frozenset   # which the core walks itself, but not what is derived from them
 
 
@@ -59,6 +60,8 @@ def is_holder(kind):
 
 def behind(value):
     """What a view of a dict, or a weak proxy, stands for; None of anything else."""
+    if type(value) in VIEWS:
+        return behind(value.mapping)
     if type(value) is types.MappingProxyType:
         return next((found for found in gc.get_referents(value) if is_a(found, dict)), None)
     if type(value) in weakref.ProxyTypes:
@@ -77,6 +80,8 @@ def reading(value, names, is_own):
         return known(value, names)
     if is_a(value, collections.OrderedDict):
         return functools.partial(keys_of, value)
+    if is_a(value, collections.defaultdict):
+        return functools.partial(factory_of, value)
     if is_array(value):
         return functools.partial(form_of, value)
     if kind is collections.deque and value.maxlen is not None:
@@ -100,6 +105,10 @@ def of_decimal(names):
 
 def keys_of(ordered):
     return tuple(collections.OrderedDict.__iter__(ordered))
+
+
+def factory_of(container):
+    return collections.defaultdict.default_factory.__get__(container)
 
 
 def form_of(array):

@@ -10,7 +10,6 @@ import array
 import builtins
 import collections
 import contextvars
-import dis
 import enum
 import functools
 import logging
@@ -22,8 +21,9 @@ import types
 import torch
 
 from ..limits import ARRAY_BYTES, ITEMS, OBJECT_DEPTH, PLACES
+from .asked import NOT_CALLED, All, classes_of, may_be_anything, names_of_own, names_read
 from .library_objects import UNKNOWN, Looked, of_decimal, reading
-from .names import asks_by_variable, globals_computed, globals_in, parts_of_name, reaches_modules_by_name, reads_all, texts_in
+from .names import reaches_modules_by_name, texts_in
 from .objects import is_a, space_of_class
 from .homes import file_in, file_of, is_own, of_library, of_package, of_program, source_of
 from .search import OWN, cell_content, is_own_method, item_of, name_of, slot_value, space_of, values_in
@@ -39,11 +39,8 @@ NOT_WALKED = (*COMPARED, type, types.FunctionType, types.BuiltinFunctionType, tu
 SETS = (set, frozenset)
 OF_OBJECTS = (types.BuiltinMethodType, types.MethodWrapperType)   # `iterator.__next__`, `q.qsize`
 QUEUES = (collections.deque, *SETS)   # walked from one end to the other; sets of plain values in any order
-NO_NAMES = ("builtins", "torch.nn.modules.module", "torch._tensor")
 GRADIENTS = frozenset("""grad zero_grad clip_grad_norm_ clip_grad_norm clip_grad_value_ clip_grads_with_norm_ get_total_norm""".split())   # who says so may read them
-NOT_CALLED = frozenset(("__init__", "__repr__", "__setstate__", "__getstate__"))   # unless somebody makes such objects, writes them into texts, or copies them
 ATTRIBUTES = frozenset(("getattr", "hasattr", "vars", "__dict__"))   # who says so may ask a tensor for attributes that come later
-COPYING, FORMATTING = frozenset(("copy", "deepcopy")), frozenset(("repr", "str", "format"))
 
 
 class Plain:
@@ -452,121 +449,3 @@ def items_of(container):
 def own_space(kind):
     """The dict behind `vars` of a class of the program's own."""
     return space_of_class(kind) if is_own(kind) else None
-
-
-# --- names
-
-def classes_of(search):
-    found = (*map(type, (*search.modules, *search.objects)), *search.kinds)
-    kinds = {kind for first in found for kind in first.__mro__}
-    return sorted((kind for kind in kinds if kind.__module__ not in NO_NAMES), key=lambda kind: (kind.__module__, kind.__qualname__))
-
-
-def methods_named(search):
-    """Of the program's own classes."""
-    classes = classes_of(search)
-    return [function for function in names_read(search.functions, classes, search.named, search.made)[1] if not of_library(source_of(function))]
-
-
-def names_asked(search):
-    """By the program and by packages."""
-    names, methods = names_read(search.functions, classes_of(search), search.named, search.made)
-    return All() if may_be_anything(search, methods) else names
-
-
-def may_be_anything(search, methods):
-    return search.computes or any(computes_names(function.__code__) for function in (*search.functions, *methods) if of_program(source_of(function)))
-
-
-def names_read(functions, classes, more=(), made=()):
-    """By these functions, by those of the classes' methods that somebody names, and by functions beside them that these name; and these methods. Methods of
-    packages name something once they are among the functions."""
-    methods = {(kind, name, function): function for kind in classes for name, function in methods_of(kind) if name != "__init__" or kind in made}
-    names, waiting, met, called = {"forward", "__call__", *more}, list(functions), set(), []
-    searched = {function.__code__ for function in functions}
-    while True:
-        if not waiting:
-            waiting = [methods.pop(key) for key in [*methods] if key[1] in names or key[1].startswith("__") and key[1] not in NOT_CALLED or key[1] == "__init__"]
-            called.extend(waiting)
-        if not waiting:
-            return names, called
-        function = waiting.pop()
-        if function.__code__ not in met and (function.__code__ in searched or not of_package(source_of(function))):
-            met.add(function.__code__)
-            found = loaded_by(function.__code__) if function.__name__ == "__init__" else names_of(function.__code__)
-            names |= found | called_by(function.__code__)
-            if matches_classes(function.__code__):
-                names.update(name for kind in classes for name in vars(kind).get("__match_args__", ()))
-            waiting.extend(beside(function, found))
-
-
-@functools.lru_cache(maxsize=16384)
-def loaded_by(code):
-    """What a new object is given is nobody's state."""
-    steps = [*dis.get_instructions(code)]
-    loaded = {step.argval for step in steps if step.opname != "STORE_ATTR"}
-    return names_of(code) - {step.argval for step in steps if step.opname == "STORE_ATTR" and step.argval not in loaded}
-
-
-@functools.lru_cache(maxsize=16384)
-def matches_classes(code):
-    return any(step.opname == "MATCH_CLASS" for step in dis.get_instructions(code))
-
-
-@functools.lru_cache(maxsize=16384)
-def called_by(code):
-    """Methods that Python calls by names of its own."""
-    copies, formats = not COPYING.isdisjoint(code.co_names), not FORMATTING.isdisjoint(code.co_names)
-    formats = formats or any(step.opname.startswith("FORMAT_") for step in dis.get_instructions(code))
-    return frozenset(("__getstate__", "__setstate__") if copies else ()) | frozenset(("__repr__",) if formats else ())
-
-
-def beside(function, names):
-    """Functions of the same file."""
-    known = map(function.__globals__.get, names)
-    return [other for other in known if is_a(other, types.FunctionType) and other.__globals__ is function.__globals__]
-
-
-def methods_of(kind):
-    for name, value in list(vars(kind).items()):
-        for function in functions_of(value):
-            if is_a(function, types.FunctionType):
-                yield name, function
-
-
-def functions_of(member):
-    """Behind a member of a class; nothing of the program's is asked."""
-    if is_a(member, (staticmethod, classmethod)):
-        return (member.__func__,)
-    if is_a(member, property):
-        return member.fget, member.fset, member.fdel
-    if is_a(member, functools.singledispatchmethod):
-        return (member.func,)
-    return (space_of(member) or {}).get("func", member),   # functools.partialmethod and the like
-
-
-def names_of_own(functions):
-    """In the program's own code."""
-    return frozenset().union(*(names_of(function.__code__) for function in functions if of_program(source_of(function))))
-
-
-class All:
-    """Whatever name is asked for."""
-
-    def __contains__(self, name):
-        return True
-
-
-@functools.lru_cache(maxsize=16384)
-def computes_names(code):
-    """Attributes are read all together, or by names that are put together."""
-    names, inner = frozenset(code.co_names), [item for item in code.co_consts if is_a(item, types.CodeType)]
-    return reads_all(names) or "asdict" in names or "dir" in globals_in(code) or globals_computed(code) is None or asks_by_variable(code) or any(map(computes_names, inner))
-
-
-@functools.lru_cache(maxsize=16384)
-def names_of(code):
-    """Globals, attributes, and what stands in texts (`getattr(self, "scale")`, `eval("scale + 1")`)."""
-    found = {*code.co_names, *(globals_computed(code) or ())}
-    found.update(part for text in texts_in(code.co_consts) for part in parts_of_name(text))
-    return found.union(*(names_of(item) for item in code.co_consts if is_a(item, types.CodeType)))

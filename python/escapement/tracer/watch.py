@@ -21,6 +21,7 @@ import torch
 from ..core import core
 from ..limits import CALL_DEPTH, COMPARED, ITEMS, OBJECT_DEPTH
 from ..recording.arithmetic import NUMBERS
+from .asked import classes_of, methods_named, names_asked, names_read
 from .caught import with_handlers
 from .host_undo import HostUndo
 from .homes import of_program, source_of
@@ -29,7 +30,7 @@ from .metadata import Metadata
 from .number_types import modules_naming_it
 from .objects import is_a
 from .outside import events_seen
-from .plain import Plain, classes_of, methods_named, names_asked, names_of_thread, names_read, own_space
+from .plain import Plain, names_of_thread, own_space
 from .search import Search, cell_content, identity, slot_value, space_of, values_in
 
 training = operator.attrgetter("training")

@@ -5,6 +5,10 @@ import collections
 import ctypes
 import functools
 import logging
+import tempfile
+import runpy
+import pathlib
+import importlib.util
 import operator
 import os
 import signal
@@ -267,10 +271,88 @@ def gradient_of_a_tensor():
     return function, [lambda: setattr(p, "grad", three()), lambda: setattr(p, "grad", None), lambda: setattr(p, "grad", two())]
 
 
+def view_of_keys():
+    held = {"a": 1.0}
+    view = held.keys()
+    return lambda x: x * len(view) + (1 if "c" in view else 2), [lambda: held.update(c=5.0), lambda: held.pop("c", None)]
+
+
+def view_of_values():
+    held = {"a": 1.0}
+    view = held.values()
+    return lambda x: x * sum(view), [lambda: held.update(a=5.0), lambda: held.update(b=2.0), held.clear]
+
+
+def view_of_items():
+    held = collections.OrderedDict(a=1.0, b=2.0)
+    views = [held.items()]
+    return lambda x: x * next(iter(views[0]))[1], [lambda: held.move_to_end("a"), lambda: held.move_to_end("b")]
+
+
+def view_of_tensors():
+    held = {"a": two()}
+    view = held.values()
+    return lambda x: x * sum(view), [lambda: held.update(a=three()), lambda: held.update(b=two())]
+
+
+def default_factory():
+    held = collections.defaultdict(list)
+    return lambda x: x * (2 if held.default_factory is list else 3), [lambda: setattr(held, "default_factory", dict), lambda: setattr(held, "default_factory", list)]
+
+
+def factory_that_reads():
+    scale = [2.0]
+    held = collections.defaultdict(lambda: scale[0])
+    return lambda x: x * held["a"], [lambda: (held.clear(), scale.__setitem__(0, 5.0)), lambda: (held.clear(), scale.__setitem__(0, 2.0)), held.clear]
+
+
+SOURCE = """
+class Scale:
+    factor = 2.0
+
+class Shift:
+    def __init__(self):
+        self.v = 1.0
+
+scale, shift = Scale(), Shift()
+
+def function(x):
+    return x * scale.factor + shift.v
+"""
+
+
+def changes_of(names):
+    return names["function"], [lambda: setattr(names["Scale"], "factor", 3.0), lambda: setattr(names["shift"], "v", 5.0), lambda: setattr(names["scale"], "factor", 7.0)]
+
+
+def run_by_its_path():
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "by_path.py"
+        path.write_text(SOURCE)
+        return changes_of(runpy.run_path(str(path)))
+
+
+def run_from_a_text():
+    names = {"__name__": "never_imported"}
+    exec(SOURCE, names)
+    return changes_of(names)
+
+
+def loaded_by_hand():
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "by_hand.py"
+        path.write_text(SOURCE)
+        spec = importlib.util.spec_from_file_location("by_hand", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return changes_of(vars(module))
+
+
 ROWS = [reordered_dict, reordered_modules, ordered_dict, reordered_attributes, reordered_numbers, rotated_deque, set_of_tensors, set_of_modules,
         deleted_function_attribute, descriptor, metaclass, module_without_file, imported_inside, imported_from, tensor_attribute, parameter_attribute,
         weak_reference, weak_keys, weak_values, dispatched, getter, array_of_numbers, number_of_c, structure_of_c, array_of_objects, deep_number,
-        deep_tensor, level_of_a_logger, arguments_of_the_process, gradient_of_a_tensor, replaced_generator]
+        deep_tensor, level_of_a_logger, arguments_of_the_process, gradient_of_a_tensor, replaced_generator, view_of_keys, view_of_values, view_of_items, view_of_tensors,
+        default_factory, factory_that_reads, run_by_its_path, run_from_a_text, loaded_by_hand]
 
 
 def outcome(function, x):
