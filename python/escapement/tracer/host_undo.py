@@ -15,8 +15,8 @@ MISSING = object()
 class HostUndo:
     """Made before the recording, of a watch's parts."""
 
-    def __init__(self, spaces, kinds, slotted, cells):
-        """`spaces`: (dict, names or None for all)."""
+    def __init__(self, spaces, kinds, slotted, cells, held=()):
+        """`spaces`: (dict, names or None for all). `held`: containers that stand in none of them (defaults, what partial functions are given)."""
         self._seen, self._copies, self._left = set(), [], COMPARED
         self._names = [(space, name, space.get(name, MISSING)) for space, names in spaces if names is not None for name in names]
         self._kinds = [(kind, {**vars(kind)}) for kind in kinds]
@@ -25,7 +25,7 @@ class HostUndo:
         wholes = (space for space, names in spaces if names is None)
         values = (held[-1] for held in (*self._names, *self._slots, *self._cells))
         of_kinds = (value for _, space in self._kinds for value in space.values())
-        for value in (*wholes, *values, *of_kinds):
+        for value in (*wholes, *values, *of_kinds, *held):
             self._copy(value, 2 * OBJECT_DEPTH)
 
     def _copy(self, value, depth):

@@ -105,8 +105,11 @@ class Plain:
 
     def _add(self, container, name, value, depth):
         """The place, and what can be changed behind it."""
-        if is_a(value, HELD) or is_a(value, types.ModuleType) and of_library(file_in(value)):
+        if is_a(value, HELD):
             return
+        if is_a(value, types.ModuleType) and of_library(file_in(value)):   # which it is, not what it holds
+            self._seen.add((id(container), name))
+            return self.places.append((container, name))
         if is_a(value, LISTS) and any(is_a(item, HELD) for item in items_of(value)):
             return self._add_items(value, depth)
         if (id(container), name) not in self._seen:
@@ -326,7 +329,8 @@ def held_in(value, depth=OBJECT_DEPTH + 1):
 
 
 def copied(value, depth=OBJECT_DEPTH):
-    """Containers as they are now: they are compared by what they hold. An array is the same object with the same bytes."""
+    """Containers as they are now: they are compared by what they hold, those of a class derived from Python's by which one it is, too. An array is the same object
+    with the same bytes."""
     if type(value) in COMPARED:
         return value
     if is_memory(value):
@@ -338,11 +342,14 @@ def copied(value, depth=OBJECT_DEPTH):
     if depth == 0 or not (is_a(value, (*LISTS, tuple)) or type(value) in QUEUES) or len(value) > ITEMS:
         return value
     if type(value) in QUEUES:
-        return value if any(is_a(item, HELD) for item in value) else [copied(item, depth - 1) for item in [*value]]
+        held = value if any(is_a(item, HELD) for item in value) else [copied(item, depth - 1) for item in [*value]]
+        return (value, held) if getattr(value, "maxlen", None) is not None and held is not value else held
     if is_a(value, dict):
-        return {key: item if type(item) in COMPARED else copied(item, depth - 1) for key, item in list(dict.items(value))}
+        held = {key: item if type(item) in COMPARED else copied(item, depth - 1) for key, item in list(dict.items(value))}
+        return held if type(value) is dict else (value, held)
     if is_a(value, list):
-        return [item if type(item) in COMPARED else copied(item, depth - 1) for item in list.__iter__(value)]
+        held = [item if type(item) in COMPARED else copied(item, depth - 1) for item in list.__iter__(value)]
+        return held if type(value) is list else (value, held)
     return tuple(copied(item, depth - 1) for item in value) if type(value) is tuple else value
 
 
@@ -384,8 +391,11 @@ def bytes_in(value):
 
 
 def is_plain_set(value):
-    """Comparing sets of such runs none of the program's code."""
-    return type(value) in SETS and len(value) <= ITEMS and all(type(item) in COMPARED for item in value)
+    """Comparing sets of such runs none of the program's code; and equal ones are the same, which `1` and `True`, or two zeros, are not."""
+    if type(value) not in SETS or len(value) > ITEMS:
+        return False
+    kinds = {*map(type, value)}
+    return len(kinds) <= 1 and kinds <= {*COMPARED} and not (float in kinds and 0.0 in value)
 
 
 def bytes_of(value):

@@ -36,6 +36,8 @@ from .search import Search, cell_content, identity, slot_value, space_of, values
 training = operator.attrgetter("training")
 stores = operator.attrgetter("_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks")
 needs_gradient = operator.attrgetter("requires_grad")
+DEFAULTS = "__defaults__", "__kwdefaults__"
+defaults_of = operator.attrgetter(*DEFAULTS)
 HOOKS_OF_ALL = torch.nn.modules.module._global_forward_hooks, torch.nn.modules.module._global_forward_pre_hooks
 
 
@@ -63,6 +65,8 @@ class Watch:
         self.kinds = frozenset((*found.kinds, *map(type, found.objects)))   # whose methods count already
         self._kinds = [kind for kind in found.kinds if own_space(kind) is not None]
         self._slotted, self.randoms = found.slotted, found.randoms
+        self._held = found.containers   # that stand in none of the others
+        self._functions = [function for function in found.functions if any(defaults_of(function))]
         self.generators = found.generators
         self._stored = [*itertools.chain.from_iterable(map(stores, self.modules)), *(HOOKS_OF_ALL if self.modules else ())]
         self._contents = core().Contents(self._stored, [])
@@ -144,11 +148,15 @@ class Watch:
         for owner, names in self._slotted:
             found.extend(item for name in names for item in with_content(slot_value(owner, name)))
         found.extend(read() for read in self._gradients)
-        return found + [item for cell in self._cells for item in with_content(cell_content(cell))]
+        found += [item for cell in self._cells for item in with_content(cell_content(cell))]
+        return found + [item for held in self._defaults() for item in with_content(held)]
+
+    def _defaults(self):
+        return [value for function in self._functions for values in defaults_of(function) if values for value in values_in(values)]
 
     def undo(self):
         """What puts back all that state() tells of."""
-        return HostUndo(self._spaces, self._kinds, self._slotted, self._cells)
+        return HostUndo(self._spaces, self._kinds, self._slotted, self._cells, [*self._held, *self._defaults()])
 
     def replace(self, wanted, replacement):
         """Puts replacement(value) where state() finds a value that is wanted, also inside of lists, tuples, dicts and queues."""
@@ -164,6 +172,11 @@ class Watch:
                 put.into(owner, name, slot_value(owner, name), object.__setattr__)
         for cell in self._cells:
             put.into(cell, "cell_contents", cell_content(cell), setattr)
+        for function in self._functions:
+            for name in DEFAULTS:
+                put.into(function, name, getattr(function, name), setattr)
+        for container in self._held:
+            put.of(container)
 
 
 class Replaced:

@@ -139,12 +139,17 @@ bool same_float(PyObject* now, PyObject* expected) {   // 0.0 and -0.0 are two n
   return std::memcmp(&a, &b, sizeof a) == 0;
 }
 
+// Of values of one type: an equal one of another type (`1` and `True`) is another one.
 bool same_set(PyObject* set, PyObject* expected) {
   if (PySet_GET_SIZE(set) != PySet_GET_SIZE(expected)) return false;
-  PyObject* const items = PySequence_Tuple(expected);
-  bool same = items != nullptr;
-  for (Py_ssize_t i = 0; same && i < PyTuple_GET_SIZE(items); ++i) same = PySet_Contains(set, PyTuple_GET_ITEM(items, i)) == 1;
+  PyObject *const items = PySequence_Tuple(set), *const expected_items = PySequence_Tuple(expected);
+  bool same = items && expected_items;
+  for (Py_ssize_t i = 0; same && i < PyTuple_GET_SIZE(items); ++i) {
+    PyObject* const item = PyTuple_GET_ITEM(items, i);
+    same = Py_TYPE(item) == Py_TYPE(PyTuple_GET_ITEM(expected_items, 0)) && PySet_Contains(expected, item) == 1;
+  }
   Py_XDECREF(items);
+  Py_XDECREF(expected_items);
   if (!same) PyErr_Clear();
   return same;
 }
@@ -178,15 +183,40 @@ bool same_memory(PyObject* array, PyObject* bytes) {
   return same;
 }
 
+bool is_endless(PyObject* now) {
+  if (Py_TYPE(now) != queue_type) return false;
+  PyObject* const limit = PyObject_GetAttrString(now, "maxlen");
+  const bool none = limit == Py_None;
+  if (limit == nullptr) PyErr_Clear();
+  Py_XDECREF(limit);
+  return none;
+}
+
+// A container of a class derived from Python's, or with a state of its own (`maxlen`), and what it held.
+bool is_container(PyObject* now, PyObject* expected) {
+  return PyTuple_CheckExact(expected) && PyTuple_GET_SIZE(expected) == 2 && PyTuple_GET_ITEM(expected, 0) == now &&
+         (PyDict_Check(now) || PyList_Check(now) || Py_TYPE(now) == queue_type);
+}
+
+bool same_list(PyObject* now, PyObject* expected) {
+  return same_items(PyList_GET_SIZE(now), PyList_GET_SIZE(expected), [&](Py_ssize_t i) { return same_value(PyList_GET_ITEM(now, i), PyList_GET_ITEM(expected, i)); });
+}
+
+bool same_contents(PyObject* now, PyObject* expected) {
+  if (PyDict_Check(now)) return PyDict_CheckExact(expected) && same_dict(now, expected);
+  if (!PyList_CheckExact(expected)) return false;
+  return PyList_Check(now) ? same_list(now, expected) : same_walk(now, expected);
+}
+
 bool same_value(PyObject* now, PyObject* expected) {
   if (now == expected) return true;
   if (now == nullptr) return false;
   if (PyAnySet_CheckExact(now) && PyFrozenSet_CheckExact(expected)) return same_set(now, expected);
-  if ((Py_TYPE(now) == queue_type || PyAnySet_CheckExact(now)) && PyList_CheckExact(expected)) return same_walk(now, expected);
+  if (PyList_CheckExact(expected) && (PyAnySet_CheckExact(now) || is_endless(now))) return same_walk(now, expected);
   if (is_memory(now, expected)) return same_memory(now, PyTuple_GET_ITEM(expected, 1));
-  if (PyDict_Check(now) && PyDict_CheckExact(expected)) return same_dict(now, expected);
-  if (PyList_Check(now) && PyList_CheckExact(expected))
-    return same_items(PyList_GET_SIZE(now), PyList_GET_SIZE(expected), [&](Py_ssize_t i) { return same_value(PyList_GET_ITEM(now, i), PyList_GET_ITEM(expected, i)); });
+  if (is_container(now, expected)) return same_contents(now, PyTuple_GET_ITEM(expected, 1));
+  if (PyDict_CheckExact(now) && PyDict_CheckExact(expected)) return same_dict(now, expected);
+  if (PyList_CheckExact(now) && PyList_CheckExact(expected)) return same_list(now, expected);
   if (Py_TYPE(now) != Py_TYPE(expected)) return false;
   if (PyTuple_CheckExact(now))
     return same_items(PyTuple_GET_SIZE(now), PyTuple_GET_SIZE(expected), [&](Py_ssize_t i) { return same_value(PyTuple_GET_ITEM(now, i), PyTuple_GET_ITEM(expected, i)); });

@@ -25,6 +25,7 @@
 #include "torch/record/gradient_mirror.h"
 #include "torch/record/host_value.h"
 #include "torch/record/lazy_bits.h"
+#include "torch/record/left_over.h"
 #include "torch/record/lower.h"
 #include "torch/record/made_of_rows.h"
 #include "torch/record/order_by_ones.h"
@@ -759,8 +760,10 @@ void on_op(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   name_lists_as_usual(std::span(*stack).last(arguments));
   materialise(*stack, arguments);
   Tape* const tape = tape_for(*stack, arguments);
+  const LeftOver left_over(tape, std::span(*stack).last(arguments));
   try {
     answer(tape, op, *stack, arguments);
+    left_over.put_back(std::span(*stack).last(op.schema().returns().size()));
   } catch (...) {   // what made it raise, a size, a layout, a value, is not known: the program may catch it and go on
     if (tape && tape->live()) tape->refuse(Reason::caught_exception, op.schema().name() + " raised");
     throw;

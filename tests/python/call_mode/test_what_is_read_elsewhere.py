@@ -1,10 +1,12 @@
 """What a function reads from elsewhere and a program changes between calls: each row's function against itself run eagerly, after each change and back,
 in call mode. None of them runs eagerly for long; what comes back finds its version again."""
 import array
+import cmath
 import collections
 import ctypes
 import functools
 import logging
+import math
 import tempfile
 import runpy
 import pathlib
@@ -348,11 +350,87 @@ def loaded_by_hand():
         return changes_of(vars(module))
 
 
+class Doubling(dict):
+    def __getitem__(self, key):
+        return 2 * dict.__getitem__(self, key)
+
+
+class Halving(list):
+    def __getitem__(self, at):
+        return list.__getitem__(self, at) / 2
+
+
+def rebound(function, *values):
+    """Functions of `s.v`, which is one value after the other."""
+    s = types.SimpleNamespace(v=values[0])
+    return lambda x: function(x, s.v), [lambda value=value: setattr(s, "v", value) for value in (*values[1:], values[0])]
+
+
+def dict_of_another_class():
+    return rebound(lambda x, held: x * held["a"], {"a": 1.0}, Doubling(a=1.0), collections.OrderedDict(a=1.0))
+
+
+def list_of_another_class():
+    return rebound(lambda x, held: x * held[0], [1.0, 2.0], Halving([1.0, 2.0]))
+
+
+def ordered_dict_exchanged():
+    first = collections.OrderedDict(a=1.0, b=2.0)
+    first.move_to_end("a")
+    return rebound(lambda x, held: x * 2 + next(iter(held.values())), first, collections.OrderedDict(a=1.0, b=2.0), first)
+
+
+def factory_of_another():
+    return rebound(lambda x, held: x * (2 if held.default_factory is list else 3), collections.defaultdict(list, a=1), collections.defaultdict(int, a=1))
+
+
+def length_of_a_queue():
+    return rebound(lambda x, held: x * (held.maxlen or 7), collections.deque([1.0], 2), collections.deque([1.0], 3), collections.deque([1.0]))
+
+
+def equal_items_of_a_set():
+    held = {1, 2}
+    return (lambda x: x * sum(2 if type(item) is int else 3 for item in held),
+            [lambda: (held.discard(1), held.add(True)), lambda: (held.discard(1), held.add(1.0)), lambda: (held.discard(2), held.add(2.0))])
+
+
+def zeros_of_a_set():
+    held = {0.0}
+    return lambda x: x * math.copysign(1.0, *held), [lambda: (held.clear(), held.add(-0.0)), lambda: (held.clear(), held.add(0.0))]
+
+
+def truths_of_a_set():
+    held = {True, False}
+    return lambda x: x * len(held), [lambda: held.discard(False), lambda: held.add(False)]
+
+
+def library_exchanged():
+    return rebound(lambda x, m: x * m.cosh(1.0).real, math, cmath, types.SimpleNamespace(cosh=lambda v: torch.tensor(7.0)))
+
+
+def library_in_a_closure():
+    m = math
+
+    def bind(value):
+        nonlocal m
+        m = value
+
+    return lambda x: x * m.sinh(1.0).real, [lambda: bind(cmath), lambda: bind(types.SimpleNamespace(sinh=lambda v: 7.0 + 0j)), lambda: bind(math)]
+
+
+def made_module_exchanged():
+    modules = [types.ModuleType("made"), types.ModuleType("made")]
+    modules[0].s, modules[1].s = 2.0, 3.0
+    return rebound(lambda x, m: x * m.s, *modules, types.SimpleNamespace(s=5.0))
+
+
 ROWS = [reordered_dict, reordered_modules, ordered_dict, reordered_attributes, reordered_numbers, rotated_deque, set_of_tensors, set_of_modules,
         deleted_function_attribute, descriptor, metaclass, module_without_file, imported_inside, imported_from, tensor_attribute, parameter_attribute,
         weak_reference, weak_keys, weak_values, dispatched, getter, array_of_numbers, number_of_c, structure_of_c, array_of_objects, deep_number,
         deep_tensor, level_of_a_logger, arguments_of_the_process, gradient_of_a_tensor, replaced_generator, view_of_keys, view_of_values, view_of_items, view_of_tensors,
-        default_factory, factory_that_reads, run_by_its_path, run_from_a_text, loaded_by_hand]
+        default_factory, factory_that_reads, run_by_its_path, run_from_a_text, loaded_by_hand, dict_of_another_class,
+        list_of_another_class, ordered_dict_exchanged, factory_of_another, length_of_a_queue, equal_items_of_a_set, zeros_of_a_set, truths_of_a_set,
+        library_exchanged, library_in_a_closure, made_module_exchanged]
 
 
 def outcome(function, x):
@@ -384,6 +462,71 @@ def test_each_change_is_noticed(row):
             assert torch.equal(ours, eagers) if isinstance(eagers, torch.Tensor) else ours == eagers, (change, ours, eagers)
     eager = jitted.info()["eager"]
     assert sum(eager.values()) <= 2, eager
+
+
+# --- tensors that a function keeps from one call to the next
+
+def in_a_default(x, held={}):
+    if "w" not in held:
+        held["w"] = torch.ones(2)
+    held["w"].add_(1)
+    return x * held["w"]
+
+
+def in_a_default_by_name(x, *, held={"w": []}):
+    if not held["w"]:
+        held["w"].append(torch.ones(2))
+    held["w"][0].add_(1)
+    return x * held["w"][0]
+
+
+def in_a_partial(x, held):
+    return in_a_default(x, held)
+
+
+@pytest.mark.parametrize("grad", [False, True], ids=["no_grad", "grad"])
+@pytest.mark.parametrize("make", [lambda: types.FunctionType(in_a_default.__code__, globals(), argdefs=({},)), lambda: with_keyword_defaults({"w": []}),
+                                  lambda: functools.partial(in_a_partial, held={})], ids=["default", "keyword default", "partial"])
+def test_a_tensor_that_a_function_keeps(make, grad):
+    with torch.set_grad_enabled(grad):
+        function, jitted = make(), escapement.jit(make())
+        for call in range(8):
+            x = torch.ones(call % 3 + 1, 2)
+            assert torch.equal(jitted(x), function(x)), call
+
+
+def with_keyword_defaults(held):
+    function = types.FunctionType(in_a_default_by_name.__code__, globals())
+    function.__kwdefaults__ = {"held": held}
+    return function
+
+
+WRITES = {"in place": lambda w: w.add_(1) is w, "several": lambda w: torch._foreach_add_([w], 1.0) is None, "out": lambda w: torch.mul(w, 2.0, out=w) is w,
+          "a part": lambda w: w[:1].fill_(7.0) is w}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+@pytest.mark.parametrize("hide", [lambda w: lambda: w, lambda w: functools.partial(torch.Tensor.view_as, w, w)], ids=["closure", "partial"])
+def test_a_tensor_that_nobody_finds_is_the_programs(hide, write):
+    """Behind what a recorded function made: a later recording writes to it."""
+    results = []
+    for wrap in (lambda f: f, escapement.jit):
+        kept = []
+
+        def first(x):
+            w = torch.ones(2)
+            w.add_(1)
+            kept.append(hide(w))
+            return x * w
+
+        def second(x):
+            w = kept[0]()
+            return x + torch.tensor(write(w)), x * w
+
+        wrap(first)(torch.ones(3, 2))
+        step = wrap(second)
+        results.append([[value.tolist() for value in step(torch.ones(3, 2))] for _ in range(5)] + [kept[0]().tolist()])
+    assert results[0] == results[1]
 
 
 # --- steps that read gradients
