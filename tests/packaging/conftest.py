@@ -1,11 +1,17 @@
-"""The wheel, built once for the session as a user builds it, and a virtual environment in which it is installed."""
+"""The wheel, built once for the session, and a virtual environment in which it is installed."""
 import os
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 import torch
 from package_tools import ROOT, clean_environment, run
+
+# Compiled as the tests are, in a folder beside their build: where there is ccache it has all of this already. ESCAPEMENT_RELEASE_WHEEL=1 builds what users get.
+AS_TESTED = () if os.environ.get("ESCAPEMENT_RELEASE_WHEEL") else ("-Dbuildtype=debugoptimized", "-Db_ndebug=if-release")
+
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory):
@@ -15,9 +21,13 @@ def wheel(tmp_path_factory):
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # meson and ninja of this environment
     # A named build folder: pip builds once for the metadata and again for the wheel, and so compiles once only.
     # The long option: Debian 12's pip (23.0) has no -C.
-    run(sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-w", out, ROOT,
-        f"--config-settings=build-dir={out / 'build'}", f"--config-settings=compile-args=-j{os.cpu_count()}",
-        env=clean_environment() | {"PATH": path})
+    build = Path(tempfile.mkdtemp(prefix="build-wheel-", dir=ROOT))
+    try:
+        run(sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-w", out, ROOT,
+            f"--config-settings=build-dir={build}", f"--config-settings=compile-args=-j{os.cpu_count()}",
+            *(f"--config-settings=setup-args={argument}" for argument in AS_TESTED), env=clean_environment() | {"PATH": path})
+    finally:
+        shutil.rmtree(build, ignore_errors=True)
     (built,) = out.glob("escapement-*.whl")
     return built
 
