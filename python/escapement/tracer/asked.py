@@ -19,7 +19,7 @@ COPYING, FORMATTING = frozenset(("copy", "deepcopy")), frozenset(("repr", "str",
 def classes_of(search):
     found = (*map(type, (*search.modules, *search.objects)), *search.kinds)
     kinds = {kind for first in found for kind in first.__mro__}
-    return sorted((kind for kind in kinds if kind.__module__ not in NO_NAMES), key=lambda kind: (kind.__module__, kind.__qualname__))
+    return sorted((kind for kind in kinds if kind.__module__ not in NO_NAMES), key=lambda kind: (str(kind.__module__), kind.__qualname__))
 
 
 def methods_named(search):
