@@ -20,6 +20,8 @@ DIVISIONS = {"truediv": operator.truediv, "floordiv": operator.floordiv, "mod": 
 ROUNDINGS = {"__floor__": math.floor, "__ceil__": math.ceil, "__trunc__": math.trunc, "__int__": int}
 COMPARISONS = ("__lt__", "__le__", "__gt__", "__ge__")
 WIDEST_POWER = 16   # of a size: the largest exponent whose result is surely finite
+MANTISSA = 2 ** 53     # up to there an integer is a float
+WIDEST_SHIFT, WIDEST_MASK = 32, 2 ** 32
 # Not Python's arithmetic: how objects are made, and what symbols.py does.
 APART = ("__class__", "__new__", "__getattribute__", "__getnewargs__", "__getformat__", "__reduce__", "__reduce_ex__", "__sizeof__",
          "__format__", "__str__", "__repr__", "__hash__", "__eq__", "__ne__", "__doc__", "__init__", "__init_subclass__", "__subclasshook__",
@@ -42,6 +44,10 @@ def plain(value):
 
 def whole(number):
     return isinstance(number, (int, torch.SymInt, torch.SymBool))
+
+
+def is_float_exactly(number):
+    return isinstance(number, (bool, torch.SymBool)) or -MANTISSA <= number <= MANTISSA
 
 
 def swapped(function):
@@ -92,6 +98,23 @@ def bits_of_bool(function):
     return bind
 
 
+def bits_of_int(name, function):
+    """A shift by, or a mask of, so many bits is a power of two."""
+    def bind(torchs):
+        read = exact(function)(torchs)
+
+        def method(number, other):
+            if type(other) is not int or not 0 <= other < WIDEST_MASK or not isinstance(number, torch.SymInt):
+                return read(number, other)
+            if name == "and" and other & other + 1 == 0:
+                return number % (other + 1)
+            if name in ("lshift", "rshift") and other < WIDEST_SHIFT:
+                return number * 2 ** other if name == "lshift" else number // 2 ** other
+            return read(number, other)
+        return method
+    return bind
+
+
 def division(function, reflected):
     """By a divisor that is not zero torch's own, but what an integer division of floats leaves is no expression."""
     def bind(torchs):
@@ -103,6 +126,8 @@ def division(function, reflected):
             dividend, divisor = (other, number) if reflected else (number, other)
             if isinstance(other, complex) or divisor == 0 or not (function is operator.truediv or whole(number) and whole(other)):
                 return function(plain(dividend), plain(divisor))
+            if function is operator.truediv and whole(number) and whole(other) and not (is_float_exactly(number) and is_float_exactly(other)):
+                return function(plain(dividend), plain(divisor))   # Python rounds once
             return (dividend // divisor, dividend % divisor) if function is divmod else torchs(number, other)
         return method
     return bind
@@ -184,6 +209,9 @@ def methods_of(kind):
     found = {name: exact(getattr(PLAIN[kind], name)) for name in missing(kind)}
     for name, function in BITS.items():
         found.update(binary(name, bits_of_bool if kind is torch.SymBool and name in ("and", "or") else exact, function))
+        if kind is torch.SymInt:
+            found[f"__{name}__"] = bits_of_int(name, function)
+            found.update({"__rand__": bits_of_int(name, function)} if name == "and" else {})
     for name, function in SUMS.items():
         found.update(binary(name, with_complex, function))
     for name, function in DIVISIONS.items():

@@ -63,6 +63,8 @@ class Number:
         """NumPy: what it does by Python's operators stays an expression, for all else (`np.sqrt(n)`) the number is read."""
         if ufunc.__name__ in AS_FLOATS and method == "__call__" and isinstance(inputs[0], torch.SymFloat) and not given:
             return torch.sym_float(AS_FLOATS[ufunc.__name__](inputs[0]))
+        if ufunc.__name__ == "sqrt" and method == "__call__" and not given and not isinstance(inputs[0], torch.SymBool) and inputs[0] >= 0:
+            return torch.SymFloat(torch.sym_float(inputs[0]).node.sym_sqrt())
         if ufunc.__name__ in BY_OPERATORS and all(map(is_wide_enough, inputs)):
             inputs = [as_object(value) if isinstance(value, NUMBERS) else value for value in inputs]
         else:

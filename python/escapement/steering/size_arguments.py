@@ -1,5 +1,5 @@
 """Schemas that want a number where programs give a size: `F.avg_pool2d(x, x.shape[-2:])`, `torch.linspace(0, 1, x.shape[-1])`. Dynamo pins the size, so
-each value would be a compile, the third one a graph break. Where a size is a symbol Dynamo traces what size_parts.py says of the function instead.
+each value would be a compile, the third one a graph break. Where a size is a symbol Dynamo traces what recording/size_parts.py says of the function instead.
 """
 
 import functools
@@ -10,24 +10,15 @@ from torch._dynamo.variables.functions import UserFunctionVariable
 from torch._dynamo.variables.lists import BaseListVariable
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
+from torch.fx.experimental.symbolic_shapes import has_static_value
 
-from . import size_parts
+from ..recording import size_parts
+from ..recording.size_parts import METHODS, OF_IMAGES, OF_ITS_SIZES
 
-PARTS = {
-    torch.avg_pool1d: size_parts.average(1), torch._C._nn.avg_pool2d: size_parts.average(2), torch._C._nn.avg_pool3d: size_parts.average(3),
-    torch.max_pool1d: size_parts.largest(1), torch.max_pool2d: size_parts.largest(2), torch.max_pool3d: size_parts.largest(3),
-    torch.linspace: size_parts.linspace, torch.logspace: size_parts.logspace, torch.affine_grid_generator: size_parts.affine_grid_generator,
-    torch.fft.fftfreq: size_parts.frequencies(True), torch.fft.rfftfreq: size_parts.frequencies(False), torch._C._nn.one_hot: size_parts.one_hot,
-    torch.hann_window: size_parts.window(size_parts.hann), torch.hamming_window: size_parts.window(size_parts.hamming),
-    torch.blackman_window: size_parts.window(size_parts.blackman), torch.bartlett_window: size_parts.window(size_parts.bartlett),
-    torch.tril_indices: size_parts.triangle(torch.tril), torch.triu_indices: size_parts.triangle(torch.triu), torch.as_tensor: size_parts.as_tensor,
-}
+size_parts.has_static_value = has_static_value
 # Of Python and made of others: these are traced into.
-PARTS.update((function, function) for function in (F.max_pool1d, F.max_pool2d, F.max_pool3d, F.lp_pool1d, F.lp_pool2d, F.lp_pool3d, F.affine_grid))
-METHODS = {"diagonal": size_parts.diagonal, "tensor_split": size_parts.tensor_split}
-PARTS.update((getattr(torch, name), parts) for name, parts in METHODS.items())
-OF_IMAGES = {PARTS[function] for function in (torch._C._nn.avg_pool2d, torch._C._nn.avg_pool3d, torch.max_pool2d, torch.max_pool3d)}
-OF_ITS_SIZES = {size_parts.tensor_split}   # no argument is a size, but torch counts with the tensor's
+PARTS = {function: function for function in (F.max_pool1d, F.max_pool2d, F.max_pool3d, F.lp_pool1d, F.lp_pool2d, F.lp_pool3d, F.affine_grid)}
+PARTS.update(size_parts.PARTS)
 
 
 def install(current_session):

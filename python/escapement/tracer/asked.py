@@ -9,6 +9,7 @@ import types
 from .homes import of_library, of_package, of_program, source_of
 from .names import asks_by_variable, globals_computed, globals_in, parts_of_name, reads_all, texts_in
 from .objects import is_a
+from .ran import Everything
 from .search import space_of
 
 NO_NAMES = ("builtins", "torch.nn.modules.module", "torch._tensor")
@@ -25,12 +26,12 @@ def classes_of(search):
 def methods_named(search):
     """Of the program's own classes."""
     classes = classes_of(search)
-    return [function for function in names_read(search.functions, classes, search.named, search.made)[1] if not of_library(source_of(function))]
+    return [function for function in names_read(search.functions, classes, search.named, search.made, search.ran)[1] if not of_library(source_of(function))]
 
 
 def names_asked(search):
     """By the program and by packages."""
-    names, methods = names_read(search.functions, classes_of(search), search.named, search.made)
+    names, methods = names_read(search.functions, classes_of(search), search.named, search.made, search.ran)
     return All() if may_be_anything(search, methods) else names
 
 
@@ -38,10 +39,10 @@ def may_be_anything(search, methods):
     return search.computes or any(computes_names(function.__code__) for function in (*search.functions, *methods) if of_program(source_of(function)))
 
 
-def names_read(functions, classes, more=(), made=()):
+def names_read(functions, classes, more=(), made=(), ran=Everything()):
     """By these functions, by those of the classes' methods that somebody names, and by functions beside them that these name; and these methods. Methods of
-    packages name something once they are among the functions."""
-    methods = {(kind, name, function): function for kind in classes for name, function in methods_of(kind) if name != "__init__" or kind in made}
+    packages name something once they are among the functions. `ran`: functions that nobody has run do not count (ran.py)."""
+    methods = {(kind, name, function): function for kind in classes for name, function in methods_of(kind) if function in ran and (name != "__init__" or kind in made)}
     names, waiting, met, called = {"forward", "__call__", *more}, list(functions), set(), []
     searched = {function.__code__ for function in functions}
     while True:
@@ -57,7 +58,7 @@ def names_read(functions, classes, more=(), made=()):
             names |= found | called_by(function.__code__)
             if matches_classes(function.__code__):
                 names.update(name for kind in classes for name in vars(kind).get("__match_args__", ()))
-            waiting.extend(beside(function, found))
+            waiting.extend(other for other in beside(function, found) if other in ran)
 
 
 @functools.lru_cache(maxsize=16384)

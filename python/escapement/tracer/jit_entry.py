@@ -24,16 +24,19 @@ from ..locks import fork_safe_lock
 from ..recording import symbols
 from ..recording.arithmetic import NUMBERS
 from ..recording.locator import FRAMEWORK, FrameLocator
-from .indexing import numbers_select
+from ..recording.number_calls import numbers_are_called
 from .cached_calls import plain_numbers_are_cached
-from .compiled_callees import callees_run_their_own_code
 from .caught import type_errors_noticed
+from .compiled_callees import callees_run_their_own_code
+from .indexing import numbers_select
 from .json_numbers import json_reads_them
-from .number_types import numbers_have_types
 from .numpy_products import numpy_multiplies_them
 from .objects import is_a
 from .outside import calls_watched
+from .own_builtins import builtins_know_numbers
+from .ran import Ran, seen_whole
 from .results import Builder, Ended, Results, attributes_of_dict, changed, is_marked, snapshot, store
+from .size_arguments import sizes_are_said
 from .tree import KEY, Copies, Reader, Unsupported, generators_in, leaf_names, unflatten
 from .watch import host_state, put_back_draws, same_state
 
@@ -176,17 +179,20 @@ class Entry:
             self.take_ended()
             return outputs
         thread, watch = threading.get_ident(), self.table.watch
+        code = {} if is_a(watch.ran, Ran) else None
         attempt = Attempt(caller_tensors(sys._getframe(2), watch), self._generators, lambda: (watch.state(), watch.plain_key(), host_state(watch.randoms)), watch.undo())
         try:
             RECORDING.add(thread)
             symbols.note_numbers()
             note_given(leaves)
             plain_numbers_are_cached()
+            numbers_are_called()
             self._locator.saw_gradients = False
-            with (json_reads_them(), numpy_multiplies_them(), numbers_select(), callees_run_their_own_code(), calls_watched(),
+            with (json_reads_them(), numpy_multiplies_them(), numbers_select(), sizes_are_said(), callees_run_their_own_code(), calls_watched(code),
                   type_errors_noticed(watch.handlers) as caught, watch.metadata.asking() as asked):
-                with numbers_have_types(watch.type_spaces):
+                with builtins_know_numbers(watch.builtins_named):
                     outputs = self._run(leaves)
+                whole = code is None or seen_whole(code)
             if caught.error is not None:
                 raise caught.error
             self._refuse_tape(attempt)
@@ -203,6 +209,7 @@ class Entry:
         if not steady:   # weakly: what is kept until the recording's end, the core takes for the program's doing
             self._given[thread] = [weakref.ref(leaf) if isinstance(leaf, torch.Tensor) else None for leaf in leaves]
         self._judge(steady)
+        self._judge_what_ran(watch.ran, code, whole)
         if steady and watch.metadata.learn(asked):
             renew(self.table)
         return outputs
@@ -271,6 +278,13 @@ class Entry:
         health.unstable += 1
         health.leaks = True
         self.table.forget(self)
+
+    def _judge_what_ran(self, ran, code, whole):
+        """What code reads that the search has left out is not compared."""
+        more = ran.more(code) if code and whole else None
+        if more is not None or not whole:
+            self.table.health.ran = (more,)
+            self.table.forget(self)
 
     def take_failure(self):
         return self._failures.pop(threading.get_ident(), None)

@@ -24,7 +24,7 @@ from torch.autograd import forward_ad
 from ..core import CoreMissing, core
 from ..errors import CompileError, DimError, OptionError
 from ..ledger import LEDGER
-from ..limits import EXACT, FLOATS, GENERATORS, KEYS, REST, SERVED, SETTLED, TABLES, UNSTABLE, WORTHWHILE
+from ..limits import EXACT, FLOATS, GENERATORS, KEYS, REST, SERVED, SETTLED, TABLES, TURNS, UNSTABLE, WORTHWHILE
 from ..locks import fork_safe_lock
 from ..option_values import disabled, resolve
 from ..recording import symbols
@@ -34,6 +34,8 @@ from .check import Checker
 from .homes import is_programs
 from .jit_entry import KEY, RECORDING, Bypass, Entry, Marked, NeedsTape, call_names, cannot_record, is_raised_by_program, kind_of
 from .objects import is_a, replace_references
+from .outside import calls_watched
+from .ran import Everything, Ran, seen_whole
 from .replayed import replayed
 from .results import is_recorded, real
 from .search import space_of
@@ -105,6 +107,7 @@ class Health:
         self.keeps_generators = False   # results hold generators
         self.dropped = 0      # times all versions were forgotten because what they hold was replaced
         self.wasted = 0       # of these in a row, those whose versions had hardly been used
+        self.ran = None       # (what has run,), where a recording ran code that the search had left out
 
 
 class Table:
@@ -224,7 +227,7 @@ class Jitted:
         wrapped = fn.forward if isinstance(fn, torch.nn.Module) else fn
         own["_parameters_named"] = parameter_names(wrapped)
         own["_switched_off"] = gradients_switched_off(fn)
-        own.update(_generators=0, _stand_ins=None)
+        own.update(_generators=0, _stand_ins=None, _ran=Everything(), _turns=0)
         own["_dims"] = declared(fn, dims, self._options) if dims else None
         own["escapement_contract"] = self._dims and self._dims.contract
         own.update({name: getattr(wrapped, name) for name in functools.WRAPPER_ASSIGNMENTS if hasattr(wrapped, name)})
@@ -268,6 +271,8 @@ class Jitted:
 
     def _compiled(self, table, args, kwargs):
         if table.settled and not core().has_begun_a_call():
+            if table.settled == "state_not_compared" and self._may_follow_what_runs(table, args):
+                return self._followed(table, args, kwargs)
             self._count(table.settled, table.watch.plain.unknown)
             return self._replay(args, kwargs)
         if table.rests_for and not self._options["strict"] and self._dims is None and table.rests():
@@ -276,7 +281,7 @@ class Jitted:
             return self._with_gradients(args, kwargs)   # before anything else is looked at: a training loop comes here at every call
         leaves, copies = [], Copies()
         structure = flatten_call(args, kwargs, leaves, copies, True)
-        if copies.met and table.watch.meets(copies.met) and Watch(self._fn, self._kinds).meets(copies.met):
+        if copies.met and table.watch.meets(copies.met) and Watch(self._fn, self._kinds, self._ran).meets(copies.met):
             return self._eager("argument_elsewhere", args, kwargs)
         if table.watch.asked and table.watch.may_be_asked(leaves):
             return self._eager("argument_elsewhere", args, kwargs)
@@ -299,6 +304,32 @@ class Jitted:
         if self._dims is not None and entry.runs != before:
             self._hold(entry, leaves, args, kwargs)
         return result
+
+    # --- which code counts (ran.py)
+
+    def _may_follow_what_runs(self, table, args):
+        if self._turns or self._options["strict"]:
+            return False
+        return not (grad_mode() and (any_requires_grad(args) or table.watch.needs_gradient()))
+
+    def _followed(self, table, args, kwargs):
+        """Eagerly, to see what runs: of that perhaps everything can be compared."""
+        self._count(table.settled, table.watch.plain.unknown)
+        code = {}
+        with calls_watched(code):
+            result = self._fn(*args, **kwargs)
+            whole = seen_whole(code)
+        self._search_what_ran(Ran(code) if whole else None)
+        return result
+
+    def _search_what_ran(self, ran):
+        """None: nobody knows."""
+        with self._lock:
+            own = self.__dict__
+            own["_turns"] = self._turns + 1 if ran else TURNS + 1
+            own["_ran"], self._health.ran = ran if self._turns <= TURNS else Everything(), None
+            self._release()
+            own["_table"] = None
 
     def _with_gradients(self, args, kwargs):
         """Unless the function itself is one that switches them off."""
@@ -420,6 +451,8 @@ class Jitted:
     # --- versions
 
     def _current_table(self):
+        if self._health.ran is not None:
+            self._search_what_ran(*self._health.ran)
         table = self._table
         if table is not None and table.current():
             return table
@@ -432,7 +465,7 @@ class Jitted:
             self._drop()
             watch = None
         if watch is None or not watch.reaches_the_same():
-            watch = Watch(self._fn, self._kinds)
+            watch = Watch(self._fn, self._kinds, self._ran)
         table = self._tables.get(watch.key())
         if table is None:
             table = self._table_for(watch)

@@ -110,10 +110,10 @@ def is_quiet(frame):
 
 
 @contextlib.contextmanager
-def calls_watched():
-    """In this thread."""
+def calls_watched(code=None):
+    """In this thread. `code`: a dict that gets what code runs (ran.py)."""
     tell_of_calls()
-    watch = core().watch_calls()   # it ends with the object, wherever an interrupt comes
+    watch = core().watch_calls(code)   # it ends with the object, wherever an interrupt comes
     try:
         yield
     finally:

@@ -26,7 +26,9 @@ from .library_objects import UNKNOWN, Looked, of_decimal, reading
 from .names import reaches_modules_by_name, texts_in
 from .objects import is_a, space_of_class
 from .homes import file_in, file_of, is_own, of_library, of_package, of_program, source_of
+from .own_builtins import builtins_named
 from .search import OWN, cell_content, is_own_method, item_of, name_of, slot_value, space_of, values_in
+from .while_recording import stood_for
 
 COMPARED = (int, float, complex, str, bytes, bool, type(None))   # by value; anything else by identity
 ALIKE = frozenset((int, float, str, bytes, bool))                # of which equal ones of one type cannot be told apart, floats by their bytes
@@ -51,8 +53,8 @@ class Plain:
         self.places, self._seen, self._kept, self._stands_for = [], set(), [], search.stands_for
         classes, self._packaged = classes_of(search), search.packaged
         self._searched = {id(space) for space, _ in search.spaces}   # which are added in any case
-        self._names, methods = names_read([function for function in search.functions if not of_package(source_of(function))], classes, search.named, search.made)
-        self._names_of_packages = names_read(search.functions, classes, search.named, search.made)[0]
+        self._names, methods = names_read([function for function in search.functions if not of_package(source_of(function))], classes, search.named, search.made, search.ran)
+        self._names_of_packages = names_read(search.functions, classes, search.named, search.made, search.ran)[0]
         self._read_by_packages = search.read_by_packages
         self.reads_gradients = search.optimizers or not GRADIENTS.isdisjoint(self._names)
         asked = self._asked = self._names
@@ -79,6 +81,8 @@ class Plain:
             if (id(space), name) not in self._seen:
                 self._seen.add((id(space), name))
                 self.places.append((space, name))
+        programs = [function for function in (*search.functions, *methods) if of_program(source_of(function))]
+        self.places.extend(place for place in builtins_named(programs) if (id(place[0]), place[1]) not in self._seen)   # which it may define yet
         self._add_of_thread(search)
         self._add_loggers([*search.loggers, *(loggers_named(search.functions) if "getLogger" in self._own_names else ())])
         self._add_asked(search)
@@ -303,7 +307,7 @@ def raw(container, name):
     if is_a(container, threading.local):
         return getattr(container, name, None)
     if name is not None:
-        return dict.get(container, name) if is_a(container, dict) else item_of(container, name) if is_a(container, list) else slot_value(container, name)
+        return stood_for(dict.get(container, name)) if is_a(container, dict) else item_of(container, name) if is_a(container, list) else slot_value(container, name)
     if is_a(container, types.FunctionType):
         return container.__defaults__, container.__kwdefaults__
     if is_a(container, contextvars.ContextVar):

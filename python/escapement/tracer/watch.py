@@ -27,10 +27,11 @@ from .host_undo import HostUndo
 from .homes import of_program, source_of
 from .identities import asks_identity
 from .metadata import Metadata
-from .number_types import modules_naming_it
 from .objects import is_a
 from .outside import events_seen
+from .own_builtins import builtins_named
 from .plain import Plain, names_of_thread, own_space
+from .ran import Everything
 from .search import Search, cell_content, identity, slot_value, space_of, values_in
 
 training = operator.attrgetter("training")
@@ -45,9 +46,9 @@ HOOKS_OF_ALL = torch.nn.modules.module._global_forward_hooks, torch.nn.modules.m
 class Watch:
     """What a function reaches now. `same()` is asked at every call."""
 
-    def __init__(self, fn, kinds=()):
-        """`kinds`: classes of the program's own that its arguments have."""
-        found = Search()
+    def __init__(self, fn, kinds=(), ran=Everything()):
+        """`kinds`: classes of the program's own that its arguments have. `ran`: which functions count (ran.py)."""
+        found, self.ran = Search(ran), ran
         found.add(fn, CALL_DEPTH)
         for kind in kinds:
             found.add(kind, CALL_DEPTH)
@@ -60,7 +61,7 @@ class Watch:
             for method in methods:
                 found.add(method, CALL_DEPTH - 1)
         if found.marked:
-            found.add_attributes(names_read(found.functions, classes_of(found), found.named, found.made)[0])
+            found.add_attributes(names_read(found.functions, classes_of(found), found.named, found.made, ran)[0])
         self.modules, self.variables, self._spaces, self._cells = found.modules, found.variables, found.spaces, found.cells
         self.kinds = frozenset((*found.kinds, *map(type, found.objects)))   # whose methods count already
         self._kinds = [kind for kind in found.kinds if own_space(kind) is not None]
@@ -74,7 +75,7 @@ class Watch:
         self.tensors = [value for value in held if is_a(value, torch.Tensor)] + found.tensors
         self.asked = frozenset(map(id, self.tensors)) if any(asks_identity(function.__code__) for function in found.functions if of_program(source_of(function))) else ()
         self.handlers = frozenset(code for function in found.functions for code in with_handlers(function.__code__))
-        self.type_spaces = modules_naming_it(found.functions)
+        self.builtins_named = builtins_named(found.functions)
         self.plain = Plain(found)
         leaves = {id(tensor): tensor for tensor in self.tensors if tensor.is_leaf and self.plain.reads_gradients}
         self._gradients = [functools.partial(getattr, tensor, "grad") for tensor in leaves.values()]

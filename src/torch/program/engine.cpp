@@ -72,6 +72,10 @@ void keep_undo() {
   if (Tape* const tape = current_tape()) tape->written.keep_undo();
 }
 
+void says_otherwise() {
+  if (Tape* const tape = current_tape(); tape && tape->exits) tape->exits->give_up();
+}
+
 UndoLog take_undo() {
   if (Tape* const tape = current_tape()) return tape->written.take_undo();
   UndoLog none;

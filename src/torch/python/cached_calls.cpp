@@ -7,14 +7,17 @@ namespace escapement {
 namespace {
 
 ternaryfunc before = nullptr;   // under the GIL, as all here
-PyObject* plain = nullptr;
+PyObject* instead = nullptr;
 
 PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
   if (!is_recording()) return before(self, args, kwargs);
-  PyObject* const made = PyObject_CallFunctionObjArgs(plain, args, kwargs ? kwargs : Py_None, nullptr);
+  PyObject* const made = PyObject_CallFunctionObjArgs(instead, self, args, kwargs ? kwargs : Py_None, nullptr);
   if (made == nullptr) return nullptr;
-  PyObject *positional, *named, *result = nullptr;
-  if (PyArg_ParseTuple(made, "O!O", &PyTuple_Type, &positional, &named)) result = before(self, positional, named == Py_None ? nullptr : named);
+  PyObject *callee, *positional, *named, *result = nullptr;
+  if (PyArg_ParseTuple(made, "OO!O", &callee, &PyTuple_Type, &positional, &named)) {
+    if (named == Py_None) named = nullptr;
+    result = callee == Py_None ? before(self, positional, named) : PyObject_Call(callee, positional, named);
+  }
   Py_DECREF(made);
   return result;
 }
@@ -26,12 +29,12 @@ PyObject* cached_calls(PyObject*, PyObject* args) {
   if (type->tp_call == nullptr || (before != nullptr && type->tp_call != call)) return PyErr_Format(PyExc_TypeError, "%R is not called, or another kind is", kind);
   if (before == nullptr) before = type->tp_call;
   type->tp_call = call;
-  Py_XSETREF(plain, Py_NewRef(callback));
+  Py_XSETREF(instead, Py_NewRef(callback));
   Py_RETURN_NONE;
 }
 
 PyMethodDef kFunctions[] = {
-    {"cached_calls", cached_calls, METH_VARARGS, "cached_calls(kind, plain): calls of objects of this kind by a recording thread have the arguments that plain(args, kwargs) gives."},
+    {"cached_calls", cached_calls, METH_VARARGS, "cached_calls(kind, instead): of calls of objects of this kind by a recording thread, instead(object, args, kwargs) says what is called and with what."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "torch/python/contents.h"
 #include "torch/python/entrance.h"
 #include "torch/python/exported_python.h"
+#include "torch/python/number_calls.h"
 #include "torch/python/outside_calls.h"
 #include "torch/python/overlaps.h"
 #include "torch/python/region_type.h"
@@ -62,7 +63,8 @@ NB_MODULE(_C, m) {
   escapement::install_python_hooks();
   escapement::mend_tensor_makers();
   if (!escapement::add_region_type(m.ptr()) || !escapement::add_contents_type(m.ptr()) || !escapement::add_entrance_type(m.ptr()) ||
-      !escapement::add_replay_type(m.ptr()) || !escapement::add_outside_calls(m.ptr()) || !escapement::add_cached_calls(m.ptr()))
+      !escapement::add_replay_type(m.ptr()) || !escapement::add_outside_calls(m.ptr()) || !escapement::add_cached_calls(m.ptr()) ||
+      !escapement::add_number_calls(m.ptr()))
     throw nb::python_error();
   escapement::add_exported_type(m);
   nb::class_<escapement::World>(m, "World", "Torch's own state, as it was when this was made.")
@@ -82,6 +84,7 @@ NB_MODULE(_C, m) {
   m.def("recording", &escapement::is_recording, "Whether this thread runs under the recorder.");
   m.def("has_written", &escapement::has_written, "Whether this thread's recording has written to memory that the program did not make.");
   m.def("keep_undo", &escapement::keep_undo, "Copies what this thread's recording writes over from now on.");
+  m.def("says_otherwise", &escapement::says_otherwise, "This thread's recording notes operators from here on that stand for others of the program's.");
   m.def("take_undo", &escapement::take_undo, "What was copied since keep_undo().");
   m.def("is_wide", [](nb::handle node) { return escapement::is_wide(node.ptr()); }, "Whether an integer's node is ours and needs more than 32 bits.");
   m.def("ops", &ops, "Rows (name, kind, tier, ATen name) of the op table.");

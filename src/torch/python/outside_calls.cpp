@@ -13,6 +13,7 @@ struct Watching {
   int depth = 0;   // recordings inside of each other
   Py_tracefunc before = nullptr;
   PyObject* before_object = nullptr;
+  PyObject* code = nullptr;   // a dict for what has run
 };
 thread_local Watching watching;
 
@@ -24,7 +25,17 @@ int tell(PyObject* function, PyFrameObject* frame) {
 
 bool is_watched(PyObject* function) { return PyCFunction_Check(function) && watched.contains(reinterpret_cast<PyCFunctionObject*>(function)->m_ml); }
 
+int keep_code(PyFrameObject* frame) {
+  PyCodeObject* const code = PyFrame_GetCode(frame);
+  PyObject* const key = PyLong_FromVoidPtr(code);
+  const int failed = key ? PyDict_SetItem(watching.code, key, reinterpret_cast<PyObject*>(code)) : -1;
+  Py_XDECREF(key);
+  Py_DECREF(code);
+  return failed;
+}
+
 int note(PyObject*, PyFrameObject* frame, int what, PyObject* argument) {
+  if (what == PyTrace_CALL && watching.code && keep_code(frame) != 0) return -1;
   if (what == PyTrace_C_CALL && is_watched(argument) && tell(argument, frame) != 0) return -1;
   const Py_tracefunc before = watching.before;
   return before ? before(watching.before_object, frame, what, argument) : 0;
@@ -56,6 +67,7 @@ void end() {
   if (PyThreadState_Get()->c_profilefunc == note) set_profile(watching.before, watching.before_object);
   watching.before = nullptr;
   Py_CLEAR(watching.before_object);
+  Py_CLEAR(watching.code);
 }
 
 constexpr const char* kWatch = "escapement.watch";
@@ -69,9 +81,12 @@ void end_of(PyObject* watch) {
   PyErr_Restore(type, value, trace);
 }
 
-PyObject* watch_calls(PyObject*, PyObject*) {
+// Of recordings inside of each other the outermost is told what has run.
+PyObject* watch_calls(PyObject*, PyObject* code) {
+  if (code != Py_None && !PyDict_Check(code)) return PyErr_Format(PyExc_TypeError, "%R is no dict", code);
   PyObject* const watch = PyCapsule_New(&watching, kWatch, end_of);
   if (watch) begin();
+  if (watch && watching.depth == 1) Py_XSETREF(watching.code, code == Py_None ? nullptr : Py_NewRef(code));
   return watch;
 }
 
@@ -91,7 +106,7 @@ PyObject* outside_calls(PyObject*, PyObject* args) {
 
 PyMethodDef kFunctions[] = {
     {"outside_calls", outside_calls, METH_VARARGS, "outside_calls(functions, told): told(function, frame) is called for calls of these C functions that watch_calls sees."},
-    {"watch_calls", watch_calls, METH_NOARGS, "An object: as long as it lives, the C functions are looked at that this thread calls."},
+    {"watch_calls", watch_calls, METH_O, "watch_calls(code): an object; as long as it lives, the C functions are looked at that this thread calls, and the dict, if it is one, gets the code that runs, by its id."},
     {"watches_calls", watches_calls, METH_NOARGS, "Whether this thread's are."},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -33,11 +33,11 @@ class Ones {
     const Wrapper* const wrapper = Wrapper::of(result);
     if (open_.empty() || wrapper == nullptr || !wrapper->value()) return false;
     if (open_.size() > kMost) return true;
-    const TensorType claimed = tape_.trace().type(wrapper->value());
-    if (work(claimed) > kWork) return true;
-    for (uint32_t ones = 0; ones < (1U << open_.size()); ++ones)
-      if (!holds(claimed, values(ones))) return true;
-    return false;
+    try {
+      return shows(tape_.trace().type(wrapper->value()));
+    } catch (const UserError&) {   // small numbers are no such sizes: a division of a size that is put together
+      return true;
+    }
   }
 
   // Where axes are sorted, strides of axes of one element are looked at, too.
@@ -56,6 +56,13 @@ class Ones {
   }
 
  private:
+  bool shows(const TensorType& claimed) {
+    if (work(claimed) > kWork) return true;
+    for (uint32_t ones = 0; ones < (1U << open_.size()); ++ones)
+      if (!holds(claimed, values(ones))) return true;
+    return false;
+  }
+
   // Of a tensor that is no wrapper all sizes are constants.
   TensorType type_of(const at::Tensor& operand) {
     if (const Wrapper* const wrapper = Wrapper::of(operand); wrapper && wrapper->value()) return tape_.trace().type(wrapper->value());

@@ -23,17 +23,24 @@ at::Tensor power(const at::Tensor& base, const at::Tensor& exponent) {
   return result;
 }
 
-at::Tensor log2(const at::Tensor& x) { return at::scalar_tensor(std::log2(x.item<double>()), x.options()); }
+template <double (*function)(double)>
+at::Tensor of_one(const at::Tensor& x) {
+  return at::scalar_tensor(function(x.item<double>()), x.options());
+}
+
+// `log2` is asked for by symbolic numbers themselves, the rest by recording/number_calls.py.
+struct Function {
+  const char* name;
+  at::Tensor (*of)(const at::Tensor&);
+};
+constexpr Function kFunctions[] = {
+    {"log2", of_one<std::log2>}, {"log", of_one<std::log>}, {"log10", of_one<std::log10>}, {"log1p", of_one<std::log1p>}, {"exp", of_one<std::exp>},
+    {"expm1", of_one<std::expm1>}, {"sin", of_one<std::sin>}, {"cos", of_one<std::cos>}, {"tan", of_one<std::tan>}, {"tanh", of_one<std::tanh>},
+    {"atan", of_one<std::atan>},
+};
 
 c10::OperatorHandle libm_operator(const char* name) {
-  static const auto library = [] {
-    auto lib = std::make_unique<torch::Library>(torch::Library::FRAGMENT, "escapement", std::nullopt, __FILE__, static_cast<uint32_t>(__LINE__));
-    lib->def("power(Tensor base, Tensor exponent) -> Tensor", {at::Tag::pointwise});
-    lib->impl("power", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, &power));
-    lib->def("log2(Tensor x) -> Tensor", {at::Tag::pointwise});
-    lib->impl("log2", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, &log2));
-    return lib;
-  }();
+  define_libm();
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "");
 }
 
@@ -48,6 +55,19 @@ ValueId recorded(Tape& tape, const c10::OperatorHandle& function, torch::jit::St
 }
 
 }  // namespace
+
+void define_libm() {
+  static const auto library = [] {
+    auto lib = std::make_unique<torch::Library>(torch::Library::FRAGMENT, "escapement", std::nullopt, __FILE__, static_cast<uint32_t>(__LINE__));
+    lib->def("power(Tensor base, Tensor exponent) -> Tensor", {at::Tag::pointwise});
+    lib->impl("power", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, &power));
+    for (const Function& function : kFunctions) {
+      lib->def((std::string(function.name) + "(Tensor x) -> Tensor").c_str(), {at::Tag::pointwise});
+      lib->impl(function.name, torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, function.of));
+    }
+    return lib;
+  }();
+}
 
 ValueId record_power(Tape& tape, ValueId base_value, double base, ValueId exponent_value, double exponent) {
   static const auto function = libm_operator("escapement::power");

@@ -3,6 +3,7 @@ compiled function and of the function itself in turn."""
 
 import dataclasses
 import functools
+import types
 
 import pytest
 import torch
@@ -67,3 +68,33 @@ def test_later_calls_find_numbers(body, cache, mode):
             for i, n in enumerate((3, 1, 4, 2, 3, 4, 5, 3, 4, 1)):
                 wanted, found = outcome(eager, torch.ones(n), n), outcome(program if i % 3 == 2 else jitted, torch.ones(n), n)
                 assert wanted is found or type(found) is torch.Tensor and torch.equal(wanted, found), (name, i, n, wanted, found)
+
+
+FACTOR = 2
+
+
+@functools.lru_cache(None)
+def by_a_global(n):
+    return n * FACTOR
+
+
+def kept(n, given=[0]):
+    given[0] += 1
+    return n * given[0]
+
+
+def test_what_a_cache_has_kept_is_what_it_gives():
+    """A function that reads more than its arguments gives what it gave, in eager too, so that it is asked with the number itself."""
+    global FACTOR
+    for body in (lambda n: n * FACTOR, kept, lambda n: [n], lambda n: torch.full((2,), n)):
+        wanted = functools.lru_cache(None)(types.FunctionType(body.__code__, globals(), "own", body.__defaults__, body.__closure__))
+        cached = functools.lru_cache(None)(types.FunctionType(body.__code__, globals(), "own", body.__defaults__ and ([0],), body.__closure__))
+        jitted = escapement.jit(lambda x: used(cached(x.shape[0]), x))   # noqa: B023
+        with torch.no_grad():
+            for factor, n in ((2, 3), (2, 4), (3, 3), (3, 5), (4, 4), (4, 5), (2, 3), (5, 6)):
+                FACTOR = factor
+                if body is kept:
+                    assert (jitted(torch.ones(n)) == jitted(torch.ones(n))).all()
+                else:
+                    torch.testing.assert_close(jitted(torch.ones(n)), used(wanted(n), torch.ones(n)))
+    FACTOR = 2

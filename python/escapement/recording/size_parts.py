@@ -1,4 +1,5 @@
-"""Functions of torch that take sizes for numbers, in terms that take symbols: for size_arguments.py, which has Dynamo trace these where a size is one.
+"""Functions of torch that take sizes for numbers (`F.avg_pool2d(x, x.shape[-2:])`, `torch.linspace(0, 1, x.shape[-1])`), in terms that take symbols. Where a
+size is one, torch.compile traces these instead (steering/size_arguments.py), and a recording of `escapement.jit` calls them (tracer/size_arguments.py).
 
 Each has the signature of the function that it stands for, gives its values and raises its errors, or returns None where it is not made for the
 arguments; then torch's own is called. Comparisons of sizes are guards.
@@ -8,9 +9,14 @@ import math
 
 import torch
 import torch.nn.functional as F
-from torch.fx.experimental.symbolic_shapes import has_static_value
 
+NUMBERS = (int, float, torch.SymInt, torch.SymFloat)
 REAL = (torch.float32, torch.float64)   # where ATen's steps are those of the dtype
+
+
+def has_static_value(number):
+    """Under torch.compile torch's own function is in this place, which tells constants from symbols there."""
+    return isinstance(number, int)
 
 
 # --- pooling
@@ -78,7 +84,7 @@ def largest(rank):
 
 def options_of(dtype, layout, out, requires_grad, *numbers):
     """The dtype; None for what is left to torch."""
-    if out is not None or requires_grad or layout not in (None, torch.strided) or not all(isinstance(number, (int, float)) for number in numbers):
+    if out is not None or requires_grad or layout not in (None, torch.strided) or not all(isinstance(number, NUMBERS) for number in numbers):
         return None
     dtype = torch.get_default_dtype() if dtype is None else dtype
     return dtype if dtype in REAL else None
@@ -97,7 +103,7 @@ def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=Non
 
 def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
     exponents = linspace(start, end, steps, out=out, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, requires_grad=requires_grad)
-    return None if exponents is None or not isinstance(base, (int, float)) else torch.pow(base, exponents)
+    return None if exponents is None or not isinstance(base, NUMBERS) else torch.pow(base, exponents)
 
 
 def frequencies(whole):
@@ -198,3 +204,19 @@ def diagonal(input, offset=0, dim1=0, dim2=1):
         return None
     planes = input.movedim((dim1, dim2), (-2, -1))
     return (planes[..., offset:] if offset >= 0 else planes[..., -offset:, :]).diagonal(0, -2, -1)
+
+
+# --- of which functions of torch, and methods
+
+PARTS = {
+    torch.avg_pool1d: average(1), torch._C._nn.avg_pool2d: average(2), torch._C._nn.avg_pool3d: average(3),
+    torch.max_pool1d: largest(1), torch.max_pool2d: largest(2), torch.max_pool3d: largest(3),
+    torch.linspace: linspace, torch.logspace: logspace, torch.affine_grid_generator: affine_grid_generator,
+    torch.fft.fftfreq: frequencies(True), torch.fft.rfftfreq: frequencies(False), torch._C._nn.one_hot: one_hot,
+    torch.hann_window: window(hann), torch.hamming_window: window(hamming), torch.blackman_window: window(blackman), torch.bartlett_window: window(bartlett),
+    torch.tril_indices: triangle(torch.tril), torch.triu_indices: triangle(torch.triu), torch.as_tensor: as_tensor,
+}
+METHODS = {"diagonal": diagonal, "tensor_split": tensor_split}
+OF_IMAGES = {PARTS[function] for function in (torch._C._nn.avg_pool2d, torch._C._nn.avg_pool3d, torch.max_pool2d, torch.max_pool3d)}   # channels last, torch's results are, too
+OF_ITS_SIZES = {tensor_split}   # no argument is a size, but torch counts with the tensor's
+PARTS.update((getattr(torch, name), parts) for name, parts in METHODS.items())

@@ -1,0 +1,15 @@
+// Functions of Python in C that read a number before anybody can answer otherwise: `math.log(n)`, `int(n * 0.5)`, `float(n)`. Given a symbolic number by a
+// recording thread they ask the Python side, which goes on with the symbol or reads the value; all other calls are what they were. Whoever holds such a function,
+// under whatever name, holds the same object, so that it is changed inside, and for good.
+//
+//   number_calls(SymInt, SymFloat, {function: ours}, {type: ours})   the classes whose subclasses are such numbers; functions of C, and classes that
+//                                                                    are called with one argument, each with what is called instead
+#pragma once
+
+#include <Python.h>
+
+namespace escapement {
+
+bool add_number_calls(PyObject* module);
+
+}  // namespace escapement
