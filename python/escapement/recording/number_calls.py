@@ -20,7 +20,7 @@ ANY = 2.0 ** 1000      # neither infinite nor NaN; of an integer it is not asked
 @functools.cache
 def numbers_are_called():
     """For good."""
-    core().number_calls(torch.SymInt, torch.SymFloat, {getattr(math, name): by_kind(name) for name in SAID}, {int: as_int, float: as_float})
+    core().number_calls(torch.SymInt, torch.SymFloat, {**{getattr(math, name): by_kind(name) for name in SAID}, int: as_int, float: as_float})
 
 
 def by_kind(name):

@@ -184,7 +184,9 @@ def triangle(part):
 
 
 def as_tensor(data, dtype=None, device=None):
-    return torch.tensor(list(data), dtype=dtype, device=device) if isinstance(data, (tuple, list)) else None
+    if not isinstance(data, (tuple, list, *NUMBERS)):
+        return None
+    return torch.tensor(list(data) if isinstance(data, (tuple, list)) else data, dtype=dtype, device=device)
 
 
 def tensor_split(input, indices_or_sections, dim=0):

@@ -8,12 +8,15 @@ import torch
 import torch.nn.functional as F
 from torch._dynamo.variables.functions import UserFunctionVariable
 from torch._dynamo.variables.lists import BaseListVariable
+from torch._dynamo.variables.misc import NumpyVariable
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
 from torch.fx.experimental.symbolic_shapes import has_static_value
 
+from ..core import core
 from ..recording import size_parts
 from ..recording.size_parts import METHODS, OF_IMAGES, OF_ITS_SIZES
+from . import math_parts
 
 size_parts.has_static_value = has_static_value
 # Of Python and made of others: these are traced into.
@@ -22,15 +25,18 @@ PARTS.update(size_parts.PARTS)
 
 
 def install(current_session):
-    TorchInGraphFunctionVariable.call_function = in_parts(TorchInGraphFunctionVariable.call_function, current_session)
+    core().define_libm()
+    PARTS.update(math_parts.parts_of_math())
+    TorchInGraphFunctionVariable.call_function = in_parts(TorchInGraphFunctionVariable.call_function, current_session, PARTS.get)
+    NumpyVariable.call_function = in_parts(NumpyVariable.call_function, current_session, lambda function: math_parts.parts_of_numpy().get(function))
     for name, parts in METHODS.items():
         setattr(TensorVariable, f"method_{name}", method(parts, current_session))
 
 
-def in_parts(call_function, current_session):
+def in_parts(call_function, current_session, known):
     @functools.wraps(call_function)
     def call(function, tx, args, kwargs):
-        parts = PARTS.get(function.value) if current_session() is not None else None
+        parts = known(function.value) if current_session() is not None else None
         found = parts and traced(tx, parts, args, kwargs)
         return call_function(function, tx, args, kwargs) if found is None else found
 
@@ -53,10 +59,10 @@ def traced(tx, parts, args, kwargs):
 
 
 def holds_symbol(variable):
-    """Whether it is a size, or a list of some."""
+    """Whether it is a size, a number made of some, or a list of such."""
     variable = variable.realize()
     if isinstance(variable, SymNodeVariable):
-        return variable.python_type() is int
+        return variable.python_type() in (int, float)
     return isinstance(variable, BaseListVariable) and any(map(holds_symbol, variable.items))
 
 

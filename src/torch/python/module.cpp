@@ -15,6 +15,7 @@
 #include "torch/python/replay_type.h"
 #include "torch/python/symnode_python.h"
 #include "torch/python/tensor_makers.h"
+#include "torch/record/libm.h"
 #include "torch/record/undo_log.h"
 #include "torch/record/world.h"
 
@@ -84,6 +85,7 @@ NB_MODULE(_C, m) {
   m.def("recording", &escapement::is_recording, "Whether this thread runs under the recorder.");
   m.def("has_written", &escapement::has_written, "Whether this thread's recording has written to memory that the program did not make.");
   m.def("keep_undo", &escapement::keep_undo, "Copies what this thread's recording writes over from now on.");
+  m.def("define_libm", &escapement::define_libm, "From now on there are operators escapement::log and others, of 0-d float64 tensors: the C library's functions.");
   m.def("says_otherwise", &escapement::says_otherwise, "This thread's recording notes operators from here on that stand for others of the program's.");
   m.def("take_undo", &escapement::take_undo, "What was copied since keep_undo().");
   m.def("is_wide", [](nb::handle node) { return escapement::is_wide(node.ptr()); }, "Whether an integer's node is ours and needs more than 32 bits.");

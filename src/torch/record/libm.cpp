@@ -39,6 +39,8 @@ constexpr Function kFunctions[] = {
     {"atan", of_one<std::atan>},
 };
 
+at::Tensor like(const at::Tensor& x) { return at::empty({}, x.options()); }   // where there is no number: a graph is traced
+
 c10::OperatorHandle libm_operator(const char* name) {
   define_libm();
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "");
@@ -64,6 +66,7 @@ void define_libm() {
     for (const Function& function : kFunctions) {
       lib->def((std::string(function.name) + "(Tensor x) -> Tensor").c_str(), {at::Tag::pointwise});
       lib->impl(function.name, torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, function.of));
+      lib->impl(function.name, torch::dispatch(c10::DispatchKey::Meta, &like));
     }
     return lib;
   }();

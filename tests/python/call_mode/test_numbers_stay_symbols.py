@@ -5,6 +5,8 @@ import functools
 import itertools
 import math
 import operator
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -164,3 +166,26 @@ def test_while_another_thread_records():
             ended.set()
             other.join()
     assert jitted.info()["recordings"] == 1 and not jitted.info()["eager"] and jitted.info()["keys"] == 1
+
+
+def test_they_are_the_same_functions():
+    """Tables that somebody has made of them find them (Dynamo has one)."""
+    code = """
+import math, torch
+table = {getattr(math, name): name for name in dir(math) if callable(getattr(math, name))} | {int: "int", float: "float", len: "len"}
+hashes = [*map(hash, table)]
+import escapement
+f = escapement.jit(lambda x: x * math.log(x.shape[0]) * math.sqrt(x.shape[0]) * int(x.shape[0] / 2) * float(len(x)))
+f(torch.ones(3)); f(torch.ones(4))
+assert f.info()["recordings"] == 1 and [*map(hash, table)] == hashes
+assert table[math.log] == "log" and table[math.sqrt] == "sqrt" and table[int] == "int"
+def warm(n):
+    return math.sqrt(n) + math.log(n) + math.pow(n, 2) + int(n) + float(n) + len([n])
+for _ in range(1000):
+    warm(4.0)
+g = escapement.jit(lambda x: x * warm(x.shape[0]))
+for n in (3, 4, 5, 6):
+    assert torch.equal(g(torch.ones(n)), torch.ones(n) * warm(n))
+assert g.info()["recordings"] == 1, g.info()["recordings"]
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
