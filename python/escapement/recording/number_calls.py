@@ -8,10 +8,13 @@ import sys
 
 import torch
 
-from ..core import core
-from .arithmetic import NUMBERS, is_float_exactly, ours, plain
+from ..core import RECORDER_KEY, core
+from .arithmetic import NUMBERS, PLAIN, is_float_exactly, ours, plain
 from .locator import FRAMEWORK
 
+TENSORS = torch.Tensor, torch.nn.Parameter, torch.nn.Buffer
+READ = torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int8, torch.int16, torch.int32, torch.int64
+KEY = torch._C._dispatch_key_parse(RECORDER_KEY)
 EXACT = 2 ** 52        # up to there the root of an integer, rounded, is below that of the next
 LARGEST = 700          # whose exponential is finite
 ANY = 2.0 ** 1000      # neither infinite nor NaN; of an integer it is not asked
@@ -20,7 +23,7 @@ ANY = 2.0 ** 1000      # neither infinite nor NaN; of an integer it is not asked
 @functools.cache
 def numbers_are_called():
     """For good."""
-    core().number_calls(torch.SymInt, torch.SymFloat, {**{getattr(math, name): by_kind(name) for name in SAID}, int: as_int, float: as_float})
+    core().number_calls(torch.SymInt, torch.SymFloat, TENSORS, {getattr(math, name): by_kind(name) for name in SAID}, {int: as_int, float: as_float, len: length})
 
 
 def by_kind(name):
@@ -43,15 +46,40 @@ def asks_as_program():
 
 
 def as_int(number):
-    if not (ours(number.node) and asks_as_program()):
-        return number.__int__()
+    if type(number) in TENSORS:
+        read = item(number, asks_as_program())
+        return number.__int__() if read is None else as_int_of(read)
+    return as_int_of(number) if ours(number.node) and asks_as_program() else number.__int__()
+
+
+def as_int_of(number):
     return number if isinstance(number, torch.SymInt) else math.trunc(number)
 
 
 def as_float(number):
     """An integer that is rounded is no expression: what is made of it may be an integer again."""
+    if type(number) in TENSORS:
+        read = item(number, asks_as_program() and number.is_floating_point())
+        return number.__float__() if read is None else read
     known = ours(number.node) and asks_as_program() and (isinstance(number, torch.SymFloat) or is_float_exactly(number))
     return torch.sym_float(number) if known else number.__float__()
+
+
+def item(tensor, wanted):
+    """What `int(tensor)` reads is what `tensor.item()` does, which is a symbol."""
+    found = tensor.item() if wanted and is_recorded(tensor) and tensor.dim() == 0 and tensor.dtype in READ else None
+    return found if isinstance(found, (torch.SymInt, torch.SymFloat)) else None
+
+
+def length(value):
+    """Of a tensor the size of its first axis."""
+    if isinstance(value, NUMBERS):
+        raise TypeError(f"object of type '{PLAIN[type(value).__base__].__name__}' has no len()")
+    return value.shape[0] if type(value) in TENSORS and is_recorded(value) and value.dim() and asks_as_program() else value.__len__()
+
+
+def is_recorded(tensor):
+    return torch._C._dispatch_keys(tensor).has(KEY)
 
 
 # --- each returns None where it is not made for the arguments

@@ -1,28 +1,15 @@
-"""Builtins of Python that read a number in C: `type(n)` and `len(x)`. While a recording runs, the modules whose functions name one find ours under that name, which
-does for everything else what the builtin does.
+"""Builtins of Python that the program asks about a number by the object itself: `type(n)`. While a recording runs, the modules whose functions name one find ours
+under that name, which does for everything else what the builtin does.
 """
 
-import builtins
 import contextlib
-
-import torch
 
 from .names import globals_in
 from .number_types import type_of, unions_ask_them
-from .objects import is_a
-from .results import is_recorded
-from .tree import TENSORS
 from .while_recording import STAND_INS, Absent, WhileRecording
 
 
-def length_of(value, /):
-    """Of a recorded tensor the size of its first axis, which may be a symbol."""
-    if type(value) in TENSORS and is_recorded(value) and value.dim():
-        return value.shape[0]
-    return len(value)
-
-
-OURS = {"type": type_of, "len": length_of}
+OURS = {"type": type_of}
 STAND_INS.update((id(ours), Absent) for ours in OURS.values())
 
 

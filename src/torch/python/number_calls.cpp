@@ -17,19 +17,23 @@ struct Callee {
   PyObject* object;
   vectorcallfunc before;   // null: it takes its arguments in a tuple
   PyObject* ours;
+  bool of_tensors;
 };
 
 std::vector<Callee> callees;   // under the GIL, as all here
 std::array<PyTypeObject*, 2> numbers{};
+std::vector<PyTypeObject*> tensors;
 
 bool is_number(PyObject* value) {
   PyTypeObject* const base = Py_TYPE(value)->tp_base;
   return base != nullptr && std::ranges::find(numbers, base) != numbers.end();
 }
 
+bool is_tensor(PyObject* value) { return std::ranges::find(tensors, Py_TYPE(value)) != tensors.end(); }
+
 bool concerns(const Callee& callee, std::span<PyObject* const> arguments, PyObject* names) {
   if (names != nullptr || !is_recording() || (PyType_Check(callee.object) && arguments.size() != 1)) return false;
-  return std::ranges::any_of(arguments, is_number);
+  return std::ranges::any_of(arguments, is_number) || (callee.of_tensors && arguments.size() == 1 && is_tensor(arguments[0]));
 }
 
 PyObject* in_a_tuple(PyObject* callee, std::span<PyObject* const> arguments, PyObject* names) {
@@ -58,7 +62,7 @@ vectorcallfunc* way_of(PyObject* object) {
   return PyCFunction_Check(object) ? &reinterpret_cast<PyCFunctionObject*>(object)->vectorcall : nullptr;
 }
 
-bool add(PyObject* object, PyObject* ours) {
+bool add(PyObject* object, PyObject* ours, bool of_tensors) {
   vectorcallfunc* const way = way_of(object);
   if (way == nullptr) return PyErr_Format(PyExc_TypeError, "%R is neither a function of C nor a class", object) != nullptr;
   const auto known = std::ranges::find(callees, object, &Callee::object);
@@ -66,24 +70,34 @@ bool add(PyObject* object, PyObject* ours) {
     Py_SETREF(known->ours, Py_NewRef(ours));
     return true;
   }
-  callees.push_back({Py_NewRef(object), *way, Py_NewRef(ours)});
+  callees.push_back({Py_NewRef(object), *way, Py_NewRef(ours), of_tensors});
   *way = call;
   return true;
 }
 
+bool add_all(PyObject* table, bool of_tensors) {
+  PyObject *key, *value;
+  for (Py_ssize_t place = 0; PyDict_Next(table, &place, &key, &value) != 0;)
+    if (!add(key, value, of_tensors)) return false;
+  return true;
+}
+
 PyObject* number_calls(PyObject*, PyObject* arguments) {
-  PyObject *integer, *real, *table, *key, *value;
-  if (!PyArg_ParseTuple(arguments, "O!O!O!", &PyType_Type, &integer, &PyType_Type, &real, &PyDict_Type, &table)) return nullptr;
+  PyObject *integer, *real, *kinds, *of_numbers, *of_tensors;
+  if (!PyArg_ParseTuple(arguments, "O!O!O!O!O!", &PyType_Type, &integer, &PyType_Type, &real, &PyTuple_Type, &kinds, &PyDict_Type, &of_numbers, &PyDict_Type, &of_tensors))
+    return nullptr;
   define_libm();
   numbers = {reinterpret_cast<PyTypeObject*>(Py_NewRef(integer)), reinterpret_cast<PyTypeObject*>(Py_NewRef(real))};
-  for (Py_ssize_t place = 0; PyDict_Next(table, &place, &key, &value) != 0;)
-    if (!add(key, value)) return nullptr;
+  tensors.clear();
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(kinds); ++i) tensors.push_back(reinterpret_cast<PyTypeObject*>(Py_NewRef(PyTuple_GET_ITEM(kinds, i))));
+  if (!add_all(of_numbers, false) || !add_all(of_tensors, true)) return nullptr;
   Py_RETURN_NONE;
 }
 
 PyMethodDef kFunctions[] = {
     {"number_calls", number_calls, METH_VARARGS,
-     "number_calls(SymInt, SymFloat, callables): from now on these, given a number of a subclass by a recording thread, call what the dict names instead."},
+     "number_calls(SymInt, SymFloat, tensors, of_numbers, of_tensors): from now on the callables of these dicts, given a number of a subclass, the last ones also a tensor of these "
+     "classes, by a recording thread, call what the dicts name instead."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

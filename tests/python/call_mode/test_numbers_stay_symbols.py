@@ -189,3 +189,30 @@ for n in (3, 4, 5, 6):
 assert g.info()["recordings"] == 1, g.info()["recordings"]
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# Of a tensor: what Python's builtins read of its data, which is what `item()` reads.
+DATA = {
+    "int of a sum": lambda x: x.flatten()[: int((x > 0).sum())] * 2, "zeros of an int": lambda x: torch.zeros(int((x > 0).sum()) + 1) + 1, "float of a maximum": lambda x: x * float(x.max()),
+    "index": lambda x: x[int(x[:, 0].argmax())] * 2, "float of an integer": lambda x: x * float(x.argmax()), "int of a float": lambda x: x * int(x.sum()), "float of half": lambda x: x * float(x.half().mean()),
+    "int of a bool": lambda x: x * int((x > 0).any()), "returned": lambda x: (x, int(x.argmax()), float(x.sum())), "compared": lambda x: x * 2 if float(x.sum()) > 0 else x - 1, "loop": lambda x: sum(x * i for i in range(int(x.shape[0]))),
+    "of one element": lambda x: x * float(x.sum().reshape(1)), "of two": lambda x: x * float(x[:2, 0]), "of none": lambda x: x * int(x[:0, 0]), "infinite": lambda x: x * int(x.sum() / 0), "len of a number": lambda x: x * len(x.sum()), "len of a size": lambda x: x * len(x.shape[0]),
+    "mapped": lambda x: x * sum(map(float, x[:2, 0])), "of a parameter": lambda x: x * len(torch.nn.Parameter(x)),
+}
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_of_data(name):
+    fn = DATA[name]
+    jitted = escapement.jit(fn)
+    with torch.no_grad():
+        for seed, n in enumerate((3, 4, 2, 5, 3, 6, 7, 8, 9, 4)):
+            x = torch.randn(n, 4, generator=torch.Generator().manual_seed(seed))
+            wanted, found = outcome(fn, x), outcome(jitted, x)
+            assert type(found) is type(wanted)
+            if isinstance(wanted, (torch.Tensor, tuple)) and not isinstance(wanted[0], type):
+                torch.testing.assert_close(found, wanted, equal_nan=True, rtol=1e-5, atol=1e-5)
+            else:
+                assert found == wanted
+    if name in ("int of a sum", "zeros of an int", "float of a maximum", "index", "float of half", "returned", "mapped"):
+        assert jitted.info()["recordings"] == 1 and not jitted.info()["eager"]
