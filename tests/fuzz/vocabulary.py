@@ -157,6 +157,10 @@ SECTIONS = {
         torch.arange(1, {k})
         torch.arange({x}.numel()).view({x}.shape)
         torch.full(({x}.shape[{d}],), {n})
+        torch.tensor({x}.shape)
+        torch.tensor([{x}.shape[{d}], {k}])
+        torch.as_tensor({x}.shape[{d}])
+        torch.arange(int({x}.shape[{d}] * 1.5))
         torch.eye({x}.shape[{d}])
         torch.tensor([{n}, 1.0])
         torch.tensor({n})
@@ -357,6 +361,9 @@ SECTIONS = {
         torch.nansum({f})
         """),
     "near": ("near", """
+        torch.linspace(0, 1, {x}.shape[{d}])
+        torch.hann_window({x}.shape[{d}] + 1)
+        {x} * math.log({x}.shape[{d}] + 2)
         torch.einsum("ij,kj->ik", {f}, {g})
         torch.einsum("...ij,...kj->...ki", {f}, {g})
         torch.einsum("i...,i...->i", {f}, {g})
@@ -612,6 +619,17 @@ SECTIONS = {
         math.prod({x}.shape)
         math.sqrt({x}.numel())
         math.ceil({x}.numel() / 2)
+        math.log({x}.numel() + 1)
+        math.log2({x}.shape[0] + 1)
+        math.exp(-{x}.shape[0])
+        math.pow({x}.numel() + 1, 0.3)
+        math.isqrt({x}.numel())
+        math.floor(math.sqrt({x}.numel()))
+        int({x}.numel() * 0.7)
+        float(len({x}))
+        {x}.numel() & 3
+        {x}.shape[0] << 1
+        {x}.numel() >> 1
         int({x}.shape[0])
         float({x}.shape[0])
         str({x}.shape[0])
@@ -661,6 +679,8 @@ SECTIONS = {
         bool(({x} > 0).any())
         int({x}.numel() + {x}.count_nonzero())
         float({x}.max())
+        int(({x} > 0).sum())
+        float({i}.flatten()[0])
         {x}.tolist()
         {x}.amax().item()
         {i}.max().item()

@@ -50,8 +50,10 @@ PyObject* in_a_tuple(PyObject* callee, std::span<PyObject* const> arguments, PyO
 }
 
 PyObject* call(PyObject* object, PyObject* const* arguments, size_t flags, PyObject* names) {
-  const Callee callee = *std::ranges::find(callees, object, &Callee::object);
   const std::span<PyObject* const> given{arguments, static_cast<size_t>(PyVectorcall_NARGS(flags))};
+  const auto found = std::ranges::find(callees, object, &Callee::object);
+  if (found == callees.end()) return in_a_tuple(object, given, names);   // a class that has it from one of these
+  const Callee callee = *found;
   if (concerns(callee, given, names)) return PyObject_Vectorcall(callee.ours, arguments, given.size(), nullptr);
   return callee.before != nullptr ? callee.before(object, arguments, flags, names) : in_a_tuple(object, given, names);
 }
@@ -90,7 +92,7 @@ PyObject* number_calls(PyObject*, PyObject* arguments) {
   numbers = {reinterpret_cast<PyTypeObject*>(Py_NewRef(integer)), reinterpret_cast<PyTypeObject*>(Py_NewRef(real))};
   tensors.clear();
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(kinds); ++i) tensors.push_back(reinterpret_cast<PyTypeObject*>(Py_NewRef(PyTuple_GET_ITEM(kinds, i))));
-  if (!add_all(of_numbers, false) || !add_all(of_tensors, true)) return nullptr;
+  if (!add_all(of_tensors, true) || !add_all(of_numbers, false)) return nullptr;   // those that are called the most are found the soonest
   Py_RETURN_NONE;
 }
 
