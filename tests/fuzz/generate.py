@@ -13,7 +13,8 @@ import torch
 from arguments import LAYOUTS, TENSOR, VALUES, drawn, symbols
 from memory import little_memory
 from program import RESERVED, Program, Step
-from vocabulary import CONDITION_LINES, DTYPES, PLACE, TEMPLATES, WEIGHTS
+from templates import CONDITION_LINES, PLACE, TEMPLATES
+from vocabulary import DTYPES, WEIGHTS
 
 SIZES = [0, 1, 1, 1, 2, 2, 3, 3, 4, 5, 5, 7, 8, 11, 17, 33]
 DTYPE_WEIGHTS = {"float32": 10, "float64": 2, "bfloat16": 2, "float16": 2, "int64": 3, "int32": 2, "uint8": 1, "int8": 1, "int16": 1,

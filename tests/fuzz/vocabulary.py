@@ -12,10 +12,6 @@ A section's flags:
   sums     exact as long as the operands are small multiples of a half (`grid`), else near
 """
 
-import dataclasses
-import re
-
-PLACE = re.compile(r"\{(\w)\}")
 SECTIONS = {
     "exact": ("", """
         torch.einsum("...i->i...", {f})
@@ -794,26 +790,3 @@ CONDITIONS = """
 DTYPES = ["torch.float32", "torch.float64", "torch.bfloat16", "torch.float16", "torch.int64", "torch.int32", "torch.uint8", "torch.bool"]
 WEIGHTS = {"exact": 10, "steps": 5, "extremes": 2, "views": 10, "sums": 2, "near": 5, "random": 1, "writes": 7, "step_writes": 0.6, "numbers": 3,
            "items": 1.5, "item_sums": 0.2, "control": 2.5, "control_sums": 0.3, "control_growth": 0.1, "caught": 0.8, "sum_writes": 0.5, "modes": 0.4}
-
-
-@dataclasses.dataclass(frozen=True)
-class Template:
-    text: str
-    flags: frozenset
-    section: str
-    statement: bool
-
-    def places(self):
-        return list(dict.fromkeys(PLACE.findall(self.text)))
-
-
-def templates():
-    found = {}
-    for section, (flags, text) in SECTIONS.items():
-        lines = [line.strip() for line in text.strip().splitlines()]
-        found[section] = [Template(line.lstrip("!"), frozenset(flags.split()), section, line.startswith("!")) for line in lines]
-    return found
-
-
-TEMPLATES = templates()
-CONDITION_LINES = [line.strip() for line in CONDITIONS.strip().splitlines()]

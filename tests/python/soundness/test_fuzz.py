@@ -20,7 +20,7 @@ from findings import Findings  # noqa: E402
 from generate import generated  # noqa: E402
 from known import OPERATORS, SEEDS  # noqa: E402
 from program import Kept  # noqa: E402
-from vocabulary import TEMPLATES  # noqa: E402
+from templates import TEMPLATES  # noqa: E402
 from ways import WAYS, Way  # noqa: E402
 
 CORPUS = sorted((FUZZ / "corpus").glob("*.py"))
