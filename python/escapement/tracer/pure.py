@@ -67,7 +67,10 @@ def names_pure(code, function, found, met):
     generates = code is not function.__code__ and code.co_name == "<genexpr>"   # ends with the function
     if code.co_flags & ENDLESS or code.co_flags & inspect.CO_GENERATOR and not generates:
         return False
-    for step in dis.get_instructions(code):
+    steps = [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
+    if any(map(functools.partial(is_while, steps), steps)):
+        return False
+    for step in steps:
         if step.opname in WRITES and not (generates and step.opname == "YIELD_VALUE"):
             return False
         if step.opname == "LOAD_METHOD" and step.argval not in METHODS and not hasattr(math, step.argval):
@@ -75,6 +78,14 @@ def names_pure(code, function, found, met):
         if step.opname == "LOAD_GLOBAL" and not is_pure_global(step.argval, function, found, met):
             return False
     return True
+
+
+def is_while(steps, step):
+    """A jump back to anything but the next item: each round may ask a relation of a size, where one value to compare is cheaper."""
+    if "JUMP_BACKWARD" not in step.opname:
+        return False
+    target = next((each for each in steps if each.offset >= step.argval), step)
+    return target.opname != "FOR_ITER"
 
 
 def is_pure_global(name, function, found, met):
@@ -86,8 +97,8 @@ def is_pure_global(name, function, found, met):
         value = vars(builtins).get(name)
     if is_a(value, types.FunctionType):
         return is_pure(value, found, met)
-    if type(value) is KIND:
-        return is_a(value.__wrapped__, types.FunctionType) and is_pure(value.__wrapped__, found, met)
+    if type(value) is KIND:   # one that asks itself for smaller numbers wants its cache
+        return is_a(value.__wrapped__, types.FunctionType) and id(value.__wrapped__) not in met and is_pure(value.__wrapped__, found, met)
     if is_a(value, types.BuiltinFunctionType):
         return value in BUILTINS or value.__module__ in C_OF
     if is_a(value, type):

@@ -98,3 +98,34 @@ def test_what_a_cache_has_kept_is_what_it_gives():
                 else:
                     torch.testing.assert_close(jitted(torch.ones(n)), used(wanted(n), torch.ones(n)))
     FACTOR = 2
+
+
+@functools.lru_cache(None)
+def fibonacci(n):
+    return n if n < 2 else fibonacci(n - 1) + other_fibonacci(n - 2)
+
+
+def other_fibonacci(n):
+    return fibonacci(n)
+
+
+def test_a_function_that_asks_itself_wants_its_cache():
+    jitted = escapement.jit(lambda x: x * fibonacci(x.shape[0]))
+    for n in (60, 61, 62, 60):
+        torch.testing.assert_close(jitted(torch.ones(n)), torch.ones(n) * fibonacci(n))
+
+
+@functools.lru_cache(None)
+def halvings(n):
+    count = 0
+    while n > 1:
+        n, count = n // 2, count + 1
+    return count
+
+
+def test_a_function_that_loops_until_is_asked_with_numbers():
+    """A relation for each round would be a guard for each."""
+    jitted = escapement.jit(lambda x: x * halvings(x.shape[0]))
+    for n in (60, 61, 7, 60):
+        torch.testing.assert_close(jitted(torch.ones(n)), torch.ones(n) * halvings(n))
+    assert all(len(version["guards"]) <= 2 for region in jitted.info()["regions"] for version in region["versions"])

@@ -13,7 +13,7 @@ import torch
 import escapement
 
 pytestmark = pytest.mark.usefixtures("fresh")
-SETTINGS = {"scale": 2.0, "plain": True}
+SETTINGS = {"scale": 2.0, "plain": True, "other": 3.0}
 POOL = concurrent.futures.ThreadPoolExecutor(1)
 NUMBERS = iter(range(10**9))   # what it gives next nobody can compare
 
@@ -128,6 +128,30 @@ def test_methods():
     calls(model, jitted, [(3, nothing), (4, nothing), (3, nothing)])
     assert jitted.info()["recordings"] == 1
     calls(model, jitted, [(3, becomes(mode="rare")), (3, nothing), (3, becomes(offset=4.0)), (3, nothing), (3, becomes(mode="plain")), (3, nothing), (2, becomes(mode="rare")), (2, becomes(offset=5.0)), (2, nothing)])
+
+
+def other_scale(x):
+    return x * SETTINGS["other"]
+
+
+@pytest.mark.parametrize("writes", [False, True])
+def test_a_side_of_a_branch_on_data(writes):
+    """Behind an exit other code runs than before."""
+    def fn(x, rare=False):
+        if writes:
+            x.add_(1)
+        if x.sum() > 100:
+            return drawn(x)
+        return scaled(x) if x.sum() > 0 else other_scale(x)
+
+    jitted, values = escapement.jit(fn), itertools.cycle((1.0, 2.0, -3.0, 1.5, -2.0, 90.0, -1.5, 4.0))
+    with torch.no_grad():
+        for scale, other in ((2.0, 3.0), (2.0, 5.0), (4.0, 5.0), (2.0, 3.0)):
+            SETTINGS.update(scale=scale, other=other)
+            for value in itertools.islice(values, 8):
+                ours, theirs = torch.full((3, 2), value), torch.full((3, 2), value)
+                torch.testing.assert_close(jitted(ours), fn(theirs))
+                assert torch.equal(ours, theirs)
 
 
 def test_code_that_is_made_at_each_call():
