@@ -9,26 +9,23 @@ import torch
 
 EXACT = 2 ** 52    # up to there the root of an integer, rounded, is below that of the next
 LARGEST = 700      # whose exponential is finite
+AT_RUN_TIME = set()   # functions whose result is a value of the data
 
 
 def of_libm(name, low=None, high=None):
     """Of numbers between these; elsewhere Python raises."""
     operator = getattr(torch.ops.escapement, name)
 
-    def function(number):
-        if low is not None and not number > low or high is not None and not number < high:
+    def function(number, *base):
+        if base or low is not None and not number > low or high is not None and not number < high:
             return None
         return operator(torch.full((), float(number), dtype=torch.float64, device="cpu")).item()
+    AT_RUN_TIME.add(function)
     return function
 
 
 def parts_of_math():
-    log = of_libm("log", 0)
-
-    def log_to(number, *base):
-        return log(number) if not base else None
-
-    found = {math.log: log_to, math.log10: of_libm("log10", 0), math.log1p: of_libm("log1p", -1), math.exp: of_libm("exp", -LARGEST, LARGEST), math.expm1: of_libm("expm1", -LARGEST, LARGEST)}
+    found = {math.log: of_libm("log", 0), math.log10: of_libm("log10", 0), math.log1p: of_libm("log1p", -1), math.exp: of_libm("exp", -LARGEST, LARGEST), math.expm1: of_libm("expm1", -LARGEST, LARGEST)}
     return found | {math.pow: power, math.isqrt: isqrt}
 
 

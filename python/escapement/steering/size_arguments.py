@@ -37,7 +37,7 @@ def in_parts(call_function, current_session, known):
     @functools.wraps(call_function)
     def call(function, tx, args, kwargs):
         parts = known(function.value) if current_session() is not None else None
-        found = parts and traced(tx, parts, args, kwargs)
+        found = traced(tx, parts, args, kwargs) if parts and may_be_read(tx, parts) else None
         return call_function(function, tx, args, kwargs) if found is None else found
 
     return call
@@ -47,6 +47,11 @@ def method(parts, current_session):
     def call(tensor, tx, *args, **kwargs):
         return None if current_session() is None else traced(tx, parts, (tensor, *args), kwargs)   # nothing: as torch does
     return call
+
+
+def may_be_read(tx, parts):
+    """What the C library computes is a value of the data: a branch on it breaks the graph, which must be possible."""
+    return not (parts in math_parts.AT_RUN_TIME and (tx.one_graph or tx.error_on_graph_break))
 
 
 def traced(tx, parts, args, kwargs):

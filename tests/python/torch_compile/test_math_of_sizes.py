@@ -66,3 +66,15 @@ def test_floors_of_logarithms():
     for n in (*SIZES, 8, 32, 1000, 1024):
         (product, number), (wanted, exact) = compiled(torch.ones(n)), f(torch.ones(n))
         assert torch.equal(product, wanted) and number == exact
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_branches_on_logarithms(fullgraph):
+    """Where no graph may break the size is read instead: versions, and no exception."""
+    def f(x):
+        return x * 2 if math.log(x.shape[0]) < 1.5 else x - math.log10(x.shape[0])
+
+    torch._dynamo.reset()
+    compiled = torch.compile(f, backend="escapement", fullgraph=fullgraph)
+    for n in (3, 4, 5, 9, 6, 2, 7, 3):
+        torch.testing.assert_close(compiled(torch.ones(n)), f(torch.ones(n)))
