@@ -179,7 +179,7 @@ def triangle(part):
         if layout not in (None, torch.strided) or pin_memory or row < 0 or col < 0 or dtype not in (torch.int32, torch.int64):
             return None
         places = part(torch.ones((row, col), dtype=torch.bool, device=device), offset)
-        return places.nonzero().t().to(dtype).contiguous()
+        return torch.stack(places.nonzero().unbind(1)).to(dtype)
     return indices
 
 

@@ -15,7 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "fuzz"))
 from arguments import drawn  # noqa: E402
 from generate import generated  # noqa: E402
 
-SEEDS = range(45)
+SEEDS = [seed for seed in range(60) if "as_strided" not in generated(seed).source()][:45]   # behind the memory of a tensor may be anything
 
 
 def run(function, arguments):

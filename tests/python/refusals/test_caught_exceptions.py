@@ -97,7 +97,7 @@ ROWS = {
     "torch.zeros(3 - x.shape[0])": sizes(*MIXED),
     "torch.ones(4).view(x.shape[0], -1)": sizes(*MIXED),
     "x.new_full((x.shape[0] - 2,), 1)": sizes(*MIXED),
-    "torch.linspace(0, 1, x.shape[0] - 2)": sizes(*MIXED),
+    "torch.linspace(0, x.shape[0] - 3, x.shape[0] - 2)": sizes(*MIXED),
     "x.repeat(2 - x.shape[0])": sizes(*MIXED),
     "x.repeat_interleave(torch.tensor([1, 2, 1]))": sizes(*MIXED),
     "x.view(torch.float64)": sizes(*MIXED),

@@ -70,7 +70,7 @@ def test_a_branch_that_the_range_decides_is_none():
 
 
 BREACHES = {
-    "pinned by a read": (lambda x: x * int(x.size(0)), {"x": [N]}, (torch.ones(4),), "the program pins it: "),
+    "pinned by a read": (lambda x: x * len(range(x.size(0))), {"x": [N]}, (torch.ones(4),), "the program pins it: "),
     "pinned by an operator": (lambda x: x + torch.ones(4), {"x": [N]}, (torch.ones(4),), "the program pins it: "),
     "two names tied": (lambda x, y: x + y, {"x": [N], "y": [Dim("m", 3, 6)]}, (torch.ones(4), torch.ones(4)), "m and n are tied"),
     "a branch": (lambda x: x if x.size(0) % 2 else x + 1, {"x": [N]}, (torch.ones(4),), "depends on"),
