@@ -7,8 +7,8 @@ import sys
 
 import torch
 
-EXACT = 2 ** 52    # up to there the root of an integer, rounded, is below that of the next
-LARGEST = 700      # whose exponential is finite
+from ..recording.number_calls import EXACT, LARGEST
+
 AT_RUN_TIME = set()   # functions whose result is a value of the data
 
 
