@@ -218,3 +218,22 @@ def test_behind_a_write_and_before_a_branch(name):
             ours, theirs = (start + torch.arange(4.0 * n).reshape(n, 4) for _ in range(2))
             torch.testing.assert_close(jitted(ours), program(theirs))
             assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("name", [*TENSORS, *(name for name in DATA if name not in RAISE)])
+def test_where_nothing_is_recorded_any_more(name):
+    """Arguments that share memory are not recorded behind the exit: the program is run once more by itself."""
+    asked = TENSORS[name][0] if name in TENSORS else DATA[name]
+
+    def program(x, z):
+        z.add_(x)
+        y = asked(torch.stack([x, x * 2, x, x + 1], 1))
+        y = y[0] if isinstance(y, tuple) else y
+        return (y + 1 if x.sum() > 0 else y - 1), y
+
+    jitted = escapement.jit(program)
+    with torch.no_grad():
+        for size, sign in ((2, 1), (1, -1), (1, 1), (3, -1), (4, 1), (1, -1)):
+            ours, theirs = ((sign * torch.arange(1.0, 1 + 2 * size))[::2] for _ in range(2))
+            torch.testing.assert_close(jitted(ours, ours[:]), program(theirs, theirs[:]))
+            assert torch.equal(ours, theirs)
