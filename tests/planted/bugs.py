@@ -662,7 +662,7 @@ BUGS = [
         "a function that runs again writes twice", ("call_mode/test_run_again.py", "refusals/test_recording_ends.py")),
     Bug("writes_counted_twice", "torch", "src/torch/record/undo_log.cpp", "count.counter.set_version(count.before);", "(void)count;",
         "a tensor that is put back counts the writes that are undone", ("call_mode/test_run_again.py",)),
-    Bug("symbols_have_their_own_types", "python", "python/escapement/tracer/jit_entry.py", "with builtins_know_numbers(watch.builtins_named):", "with builtins_know_numbers(()):",
+    Bug("symbols_have_their_own_types", "python", "python/escapement/tracer/jit_entry.py", "with numbers_have_types(watch.type_spaces):", "with numbers_have_types(()):",
         "`type(n) is int` is false of a size while it is recorded", ("call_mode/test_types_of_numbers.py",)),
     Bug("caches_keep_symbols", "torch", "src/torch/python/cached_calls.cpp", "if (!is_recording()) return", "if (instead != nullptr) return",
         "functools.lru_cache gives later calls what a recording has made of symbols", ("call_mode/test_lru_caches.py",)),

@@ -60,7 +60,7 @@ class Number:
         return hash(value_of(self.node))
 
     def __array_ufunc__(self, ufunc, method, *inputs, **given):
-        """NumPy: what it does by Python's operators stays an expression, for all else (`np.sqrt(n)`) the number is read."""
+        """NumPy: what it does by Python's operators stays an expression, and roots; for all else (`np.log(n)`) the number is read."""
         if ufunc.__name__ in AS_FLOATS and method == "__call__" and isinstance(inputs[0], torch.SymFloat) and not given:
             return torch.sym_float(AS_FLOATS[ufunc.__name__](inputs[0]))
         if ufunc.__name__ == "sqrt" and method == "__call__" and not given and not isinstance(inputs[0], torch.SymBool) and inputs[0] >= 0:

@@ -11,7 +11,7 @@ from ..recording.arithmetic import ours
 from ..recording.index_walk import is_known, select_numbers
 from .results import is_recorded
 from .tree import TENSORS
-from .while_recording import WhileRecording
+from .while_recording import Shadowed, all_of
 
 INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64)
 read, write = torch.Tensor.__getitem__, torch.Tensor.__setitem__
@@ -74,15 +74,4 @@ def kind_of(part):
     return {slice: "axis", type(None): "none", type(...): "..."}.get(type(part))
 
 
-def put():
-    torch.Tensor.__getitem__, torch.Tensor.__setitem__ = selecting_read, selecting_write
-
-
-def take_back():
-    """The class's own, if an interrupt has not let only one of them be replaced."""
-    for name, ours in (("__getitem__", selecting_read), ("__setitem__", selecting_write)):
-        if torch.Tensor.__dict__.get(name) is ours:
-            delattr(torch.Tensor, name)
-
-
-numbers_select = WhileRecording(put, take_back)
+numbers_select = all_of([Shadowed(torch.Tensor, "__getitem__", selecting_read), Shadowed(torch.Tensor, "__setitem__", selecting_write)])

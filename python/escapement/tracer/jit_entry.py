@@ -31,9 +31,9 @@ from .compiled_callees import callees_run_their_own_code
 from .indexing import numbers_select
 from .json_numbers import json_reads_them
 from .numpy_products import numpy_multiplies_them
+from .number_types import numbers_have_types
 from .objects import is_a
 from .outside import calls_watched
-from .own_builtins import builtins_know_numbers
 from .ran import Ran, seen_whole
 from .results import Builder, Ended, Results, attributes_of_dict, changed, is_marked, snapshot, store
 from .size_arguments import sizes_are_said
@@ -190,7 +190,7 @@ class Entry:
             self._locator.saw_gradients = False
             with (json_reads_them(), numpy_multiplies_them(), numbers_select(), sizes_are_said(), callees_run_their_own_code(), calls_watched(code),
                   type_errors_noticed(watch.handlers) as caught, watch.metadata.asking() as asked):
-                with builtins_know_numbers(watch.builtins_named):
+                with numbers_have_types(watch.type_spaces):
                     outputs = self._run(leaves)
                 whole = code is None or seen_whole(code)
             if caught.error is not None:

@@ -1,12 +1,18 @@
-"""`type(n)` of a recording's numbers, in the program's own functions: int, float and bool, as `n.__class__` and isinstance() say (own_builtins.py)."""
+"""`type(n)` of a recording's numbers, in the program's own functions: int, float and bool, as `n.__class__` and isinstance() say. While it is recorded, the
+modules whose functions name `type` find `type_of` under that name instead of the builtin, which does for everything else what the builtin does."""
 
+import contextlib
 import typing
 
 import torch
 
 from ..recording.arithmetic import NUMBERS, PLAIN
+from .names import globals_in
 from .tree import PARAMETER
-from .while_recording import Replaced, WhileRecording
+from .while_recording import STAND_INS, Absent, Replaced, WhileRecording
+
+NAME = "type"
+
 
 class TypeOf:
     """Not a class: it would be another one than what `type(type(x))` says."""
@@ -51,10 +57,32 @@ class TypeOf:
 
 
 type_of = TypeOf()
+STAND_INS[id(type_of)] = Absent
 
 
 def plain_kind(kind):
     return next(plain for number, plain in PLAIN.items() if issubclass(kind, number))
+
+
+def is_builtin_type(name, space):
+    return name == NAME and space.get(NAME, type_of) is type_of
+
+
+def modules_naming_it(functions):
+    """The names of each module of which a function means the builtin by it."""
+    spaces = (function.__globals__ for function in functions if NAME in globals_in(function.__code__))
+    return [*{id(space): space for space in spaces if is_builtin_type(NAME, space)}.values()]
+
+
+def replaced_in(space):
+    def put():
+        space.setdefault(NAME, type_of)
+
+    def take_back():
+        if space.get(NAME) is type_of:
+            del space[NAME]
+
+    return WhileRecording(put, take_back)
 
 
 def is_instance_of_union(union, value):
@@ -64,3 +92,15 @@ def is_instance_of_union(union, value):
 
 replaced = Replaced(lambda: getattr(typing, "_UnionGenericAlias", None), "__instancecheck__", is_instance_of_union)
 unions_ask_them = WhileRecording(replaced.put, replaced.take_back)
+known = {}   # of a module's names, by their id: (the names, what replaces it there)
+
+
+@contextlib.contextmanager
+def numbers_have_types(spaces):
+    with contextlib.ExitStack() as held:
+        held.enter_context(unions_ask_them())
+        for space in spaces:
+            if id(space) not in known:
+                known.setdefault(id(space), (space, replaced_in(space)))
+            held.enter_context(known[id(space)][1]())
+        yield

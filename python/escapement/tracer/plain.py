@@ -26,7 +26,7 @@ from .library_objects import UNKNOWN, Looked, of_decimal, reading
 from .names import reaches_modules_by_name, texts_in
 from .objects import is_a, space_of_class
 from .homes import file_in, file_of, is_own, of_library, of_package, of_program, source_of
-from .own_builtins import builtins_named
+from .number_types import NAME, modules_naming_it
 from .search import OWN, cell_content, is_own_method, item_of, name_of, slot_value, space_of, values_in
 from .while_recording import stood_for
 
@@ -82,7 +82,7 @@ class Plain:
                 self._seen.add((id(space), name))
                 self.places.append((space, name))
         programs = [function for function in (*search.functions, *methods) if of_program(source_of(function))]
-        self.places.extend(place for place in builtins_named(programs) if (id(place[0]), place[1]) not in self._seen)   # which it may define yet
+        self.places.extend((space, NAME) for space in modules_naming_it(programs) if (id(space), NAME) not in self._seen)   # which it may define yet
         self._add_of_thread(search)
         self._add_loggers([*search.loggers, *(loggers_named(search.functions) if "getLogger" in self._own_names else ())])
         self._add_asked(search)

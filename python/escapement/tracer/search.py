@@ -30,8 +30,8 @@ from .homes import file_in, file_of, is_own, is_own_function, is_own_home, of_li
 from .library_names import LibraryNames
 from .library_objects import behind, is_holder
 from .names import globals_in, globals_computed, imports_in, names_in, reaches_modules_by_name, reads_all
+from .number_types import is_builtin_type
 from .objects import is_a
-from .own_builtins import means_builtin
 from .ran import Everything
 from .tree import Unsupported
 
@@ -378,7 +378,7 @@ class Search:
             self._reads(value, depth)
 
     def _reads(self, value, depth):
-        names, used = [*names_in(value.__code__)], [name for name in globals_in(value.__code__) if not means_builtin(name, value.__globals__)]
+        names, used = [*names_in(value.__code__)], [name for name in globals_in(value.__code__) if not is_builtin_type(name, value.__globals__)]
         computed = globals_computed(value.__code__) if id(value.__globals__) not in self.packaged else ()
         used += [name for name in (self._all_of(value.__globals__) if computed is None else computed) if name not in used]
         if not self._in_package:

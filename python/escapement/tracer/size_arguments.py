@@ -19,7 +19,8 @@ from .while_recording import Replaced, Shadowed, all_of
 HOMES = torch, F, torch.fft
 KINDS = {torch.int64, torch.float32, torch.float64}
 MOST = 64   # numbers, each of which is an operator
-PADDINGS = {parts: 3 for function, parts in PARTS.items() if "pool" in function.__name__}   # at which place
+POOLS = {parts for function, parts in PARTS.items() if "pool" in function.__name__}
+PADDING = 3   # at which place
 
 
 def saying(parts, at_home):
@@ -39,7 +40,7 @@ def may_be_said(parts, args, kwargs):
         return False
     if any(is_a(value, torch.Tensor) and type(value) not in TENSORS for value in given) or torch._C._functorch.peek_interpreter_stack() is not None:
         return False
-    if parts in PADDINGS and holds_size(kwargs.get("padding", args[3] if len(args) > 3 else 0)):
+    if parts in POOLS and holds_size(kwargs.get("padding", args[PADDING] if len(args) > PADDING else 0)):
         return False
     return parts not in OF_IMAGES or bool(args) and in_rows(args[0])
 

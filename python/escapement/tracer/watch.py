@@ -27,9 +27,9 @@ from .host_undo import HostUndo
 from .homes import of_program, source_of
 from .identities import asks_identity
 from .metadata import Metadata
+from .number_types import modules_naming_it
 from .objects import is_a
 from .outside import events_seen
-from .own_builtins import builtins_named
 from .plain import Plain, names_of_thread, own_space
 from .ran import Everything
 from .search import Search, cell_content, identity, slot_value, space_of, values_in
@@ -75,7 +75,7 @@ class Watch:
         self.tensors = [value for value in held if is_a(value, torch.Tensor)] + found.tensors
         self.asked = frozenset(map(id, self.tensors)) if any(asks_identity(function.__code__) for function in found.functions if of_program(source_of(function))) else ()
         self.handlers = frozenset(code for function in found.functions for code in with_handlers(function.__code__))
-        self.builtins_named = builtins_named(found.functions)
+        self.type_spaces = modules_naming_it(found.functions)
         self.plain = Plain(found)
         leaves = {id(tensor): tensor for tensor in self.tensors if tensor.is_leaf and self.plain.reads_gradients}
         self._gradients = [functools.partial(getattr, tensor, "grad") for tensor in leaves.values()]

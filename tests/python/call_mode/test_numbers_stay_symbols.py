@@ -237,3 +237,30 @@ def test_where_nothing_is_recorded_any_more(name):
             ours, theirs = ((sign * torch.arange(1.0, 1 + 2 * size))[::2] for _ in range(2))
             torch.testing.assert_close(jitted(ours, ours[:]), program(theirs, theirs[:]))
             assert torch.equal(ours, theirs)
+
+
+VERSIONS = {"pow": 2, "key=len": 3, "hann": 3, "bartlett": 3, "linspace": 2, "logspace": 2, "diagonal": 2, "tensor_split": 2, "len of parts": 2, "fftfreq": 2}   # at 0 and 1 they do something else
+OTHER = "cached with a closure", "avg_pool1d"   # read; the stride of an axis of one element is another
+
+
+@pytest.mark.parametrize("name", [*NUMBERS, *(name for name in TENSORS if name not in OTHER)])
+def test_at_sizes_0_and_1_and_primes(name):
+    """Compiled code answers, not the function."""
+    asked = NUMBERS.get(name)
+    fn = (lambda x: x * asked(x.shape[0])) if asked else TENSORS[name][0]
+    jitted, answered, raised = escapement.jit(fn), 0, 0
+    with torch.no_grad():
+        for n in (7, 1, 0, 13, 2, 1, 0, 31, 1):
+            x = torch.ones(n, 4)
+            wanted, found = outcome(fn, x), outcome(jitted, x)
+            if isinstance(wanted, torch.Tensor):
+                torch.testing.assert_close(found, wanted, equal_nan=True)
+                assert found.stride() == wanted.stride(), n
+                answered += 1
+            else:
+                assert found == wanted
+                raised += 1
+    info = jitted.info()
+    hits = sum(version["hits"] for region in info["regions"] for version in region["versions"])
+    assert info["recordings"] <= VERSIONS.get(name, 2 if raised else 1) and not info["eager"] and not any(region["fallbacks"] for region in info["regions"]), info
+    assert hits >= answered - info["recordings"]
