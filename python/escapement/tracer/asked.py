@@ -7,6 +7,7 @@ import functools
 import types
 
 from .homes import of_library, of_package, of_program, source_of
+from .instructions import WITH_NAMES, has_any, names_at
 from .names import asks_by_variable, globals_computed, globals_in, parts_of_name, reads_all, texts_in
 from .objects import is_a
 from .ran import Everything
@@ -14,6 +15,8 @@ from .search import space_of
 
 NO_NAMES = ("builtins", "torch.nn.modules.module", "torch._tensor")
 NOT_CALLED = frozenset(("__init__", "__repr__", "__setstate__", "__getstate__"))   # unless somebody makes such objects, writes them into texts, or copies them
+MATCHING, STORING = frozenset(("MATCH_CLASS",)), frozenset(("STORE_ATTR",))   # instructions
+WRITING_TEXTS = frozenset(name for name in dis.opmap if name.startswith("FORMAT_"))
 COPYING, FORMATTING = frozenset(("copy", "deepcopy")), frozenset(("repr", "str", "format"))
 
 
@@ -26,12 +29,12 @@ def classes_of(search):
 def methods_named(search):
     """Of the program's own classes."""
     classes = classes_of(search)
-    return [function for function in names_read(search.functions, classes, search.named, search.made, search.ran)[1] if not of_library(source_of(function))]
+    return [function for function in names_read(search.functions, classes, search.named, search.made, search.counts)[1] if not of_library(source_of(function))]
 
 
 def names_asked(search):
     """By the program and by packages."""
-    names, methods = names_read(search.functions, classes_of(search), search.named, search.made, search.ran)
+    names, methods = names_read(search.functions, classes_of(search), search.named, search.made, search.counts)
     return All() if may_be_anything(search, methods) else names
 
 
@@ -64,21 +67,20 @@ def names_read(functions, classes, more=(), made=(), ran=Everything()):
 @functools.lru_cache(maxsize=16384)
 def loaded_by(code):
     """What a new object is given is nobody's state."""
-    steps = [*dis.get_instructions(code)]
-    loaded = {step.argval for step in steps if step.opname != "STORE_ATTR"}
-    return names_of(code) - {step.argval for step in steps if step.opname == "STORE_ATTR" and step.argval not in loaded}
+    loaded = {*code.co_varnames, *code.co_cellvars, *code.co_freevars, *code.co_consts, *names_at(code, WITH_NAMES - STORING)}
+    return names_of(code) - ({*names_at(code, STORING)} - loaded)
 
 
 @functools.lru_cache(maxsize=16384)
 def matches_classes(code):
-    return any(step.opname == "MATCH_CLASS" for step in dis.get_instructions(code))
+    return has_any(code, MATCHING)
 
 
 @functools.lru_cache(maxsize=16384)
 def called_by(code):
     """Methods that Python calls by names of its own."""
     copies, formats = not COPYING.isdisjoint(code.co_names), not FORMATTING.isdisjoint(code.co_names)
-    formats = formats or any(step.opname.startswith("FORMAT_") for step in dis.get_instructions(code))
+    formats = formats or has_any(code, WRITING_TEXTS)
     return frozenset(("__getstate__", "__setstate__") if copies else ()) | frozenset(("__repr__",) if formats else ())
 
 

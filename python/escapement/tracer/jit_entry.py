@@ -34,7 +34,7 @@ from .numpy_products import numpy_multiplies_them
 from .number_types import numbers_have_types
 from .objects import is_a
 from .outside import calls_watched
-from .ran import Ran, seen_whole
+from .ran import seen_whole
 from .results import Builder, Ended, Results, attributes_of_dict, changed, is_marked, snapshot, store
 from .size_arguments import sizes_are_said
 from .tree import KEY, Copies, Reader, Unsupported, generators_in, leaf_names, unflatten
@@ -179,7 +179,7 @@ class Entry:
             self.take_ended()
             return outputs
         thread, watch = threading.get_ident(), self.table.watch
-        code = {} if is_a(watch.ran, Ran) else None
+        code = {} if hasattr(watch.ran, "more") else None
         attempt = Attempt(caller_tensors(sys._getframe(2), watch), self._generators, lambda: (watch.state(), watch.plain_key(), host_state(watch.randoms)), watch.undo())
         try:
             RECORDING.add(thread)

@@ -125,6 +125,11 @@ class Table:
         self._unserved, self._hits, self._lasting, self._refused = collections.Counter(), 0, 0, 0
         self.rests_for, self._rest, self._left = None, REST, 0   # the reason for which the next calls run eagerly; how many at a time, and still
 
+    def move(self, watch):
+        """To its key."""
+        self._key_of = watch
+        self.follow(watch)
+
     def follow(self, watch):
         """The function was searched anew, and all that it reads is the same."""
         self.watch, self._plain = watch, watch.plain_contents()
@@ -273,7 +278,7 @@ class Jitted:
         if table.settled and not core().has_begun_a_call():
             if table.settled == "state_not_compared" and self._may_follow_what_runs(table, args):
                 return self._followed(table, args, kwargs)
-            self._count(table.settled, table.watch.plain.unknown)
+            self._count(table.settled, table.watch.unknown)
             return self._replay(args, kwargs)
         if table.rests_for and not self._options["strict"] and self._dims is None and table.rests():
             return self._eager(table.rests_for, args, kwargs)
@@ -314,7 +319,7 @@ class Jitted:
 
     def _followed(self, table, args, kwargs):
         """Eagerly, to see what runs: of that perhaps everything can be compared."""
-        self._count(table.settled, table.watch.plain.unknown)
+        self._count(table.settled, table.watch.unknown)
         code = {}
         with calls_watched(code):
             result = self._fn(*args, **kwargs)
@@ -325,11 +330,28 @@ class Jitted:
     def _search_what_ran(self, ran):
         """None: nobody knows."""
         with self._lock:
-            own = self.__dict__
+            own, before = self.__dict__, self._ran
             own["_turns"] = self._turns + 1 if ran else TURNS + 1
             own["_ran"], self._health.ran = ran if self._turns <= TURNS else Everything(), None
-            self._release()
-            own["_table"] = None
+            kept = self._still_compared() if is_a(before, Ran) and is_a(self._ran, Ran) else None
+            for key, table in [*self._tables.items()]:
+                if table is not kept:
+                    del self._tables[key]
+                    table.clear()
+            own["_table"] = kept
+            if kept is not None:
+                self._tables.clear()
+                self._tables[kept.watch.key()] = kept
+
+    def _still_compared(self):
+        """The table of the state that is, whose versions have read less than is compared from now on; None if they would be found no more."""
+        if self._table is None or not self._table.current():
+            return None
+        watch = Watch(self._fn, self._kinds, self._ran)
+        if watch.plain.unknown:
+            return None
+        self._table.move(watch)
+        return self._table
 
     def _with_gradients(self, args, kwargs):
         """Unless the function itself is one that switches them off."""
@@ -477,7 +499,7 @@ class Jitted:
 
     def _table_for(self, watch):
         table = Table(watch, watch.flags(), self._health, weak_method(self._enter))
-        if watch.plain.unknown:
+        if watch.plain.unknown or watch.left_out and self._turns > TURNS:
             reason = "state_not_compared"
         elif self._health.unstable >= UNSTABLE:   # the program changes them itself
             reason = "state_changed"

@@ -7,6 +7,8 @@ import itertools
 import re
 import types
 
+from .instructions import has_any, names_at
+
 GLOBALS = frozenset(("LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME", "STORE_NAME"))   # instructions
 
 
@@ -26,8 +28,7 @@ def inner_code(code):
 @functools.lru_cache(maxsize=16384)
 def globals_in(code):
     """Names of globals of a code object and of those inside it."""
-    own = [step.argval for step in dis.get_instructions(code) if step.opname in GLOBALS]
-    return dict.fromkeys(itertools.chain(own, *map(globals_in, inner_code(code))))
+    return dict.fromkeys(itertools.chain(names_at(code, GLOBALS), *map(globals_in, inner_code(code))))
 
 
 def names_in(code):
@@ -124,7 +125,7 @@ def is_asked_for_a_text(steps):
     return has_constant_text(steps) or bool(steps) and steps[0].opname in ("CONTAINS_OP", "DICT_UPDATE", "DICT_MERGE")
 
 
-IMPORTING = frozenset(("import_module", "__import__"))
+IMPORTING, IMPORTS = frozenset(("import_module", "__import__")), frozenset(("IMPORT_NAME",))   # functions; instructions
 
 
 @functools.lru_cache(maxsize=16384)
@@ -166,7 +167,7 @@ def imports_in(code, space):
 def relative_imports(code):
     """(dots, name): `from ..a import b` has two."""
     found, before = [], [None, None]
-    for step in dis.get_instructions(code):
+    for step in dis.get_instructions(code) if has_any(code, IMPORTS) else ():
         if step.opname == "IMPORT_NAME":
             found.append((before[0] or 0, step.argval))
         before = [before[1], step.argval if step.opname == "LOAD_CONST" else None]

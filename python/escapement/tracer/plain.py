@@ -53,8 +53,8 @@ class Plain:
         self.places, self._seen, self._kept, self._stands_for = [], set(), [], search.stands_for
         classes, self._packaged = classes_of(search), search.packaged
         self._searched = {id(space) for space, _ in search.spaces}   # which are added in any case
-        self._names, methods = names_read([function for function in search.functions if not of_package(source_of(function))], classes, search.named, search.made, search.ran)
-        self._names_of_packages = names_read(search.functions, classes, search.named, search.made, search.ran)[0]
+        self._names, methods = names_read([function for function in search.functions if not of_package(source_of(function))], classes, search.named, search.made, search.counts)
+        self._names_of_packages = names_read(search.functions, classes, search.named, search.made, search.counts)[0]
         self._read_by_packages = search.read_by_packages
         self.reads_gradients = search.optimizers or not GRADIENTS.isdisjoint(self._names)
         asked = self._asked = self._names

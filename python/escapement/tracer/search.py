@@ -25,14 +25,14 @@ import weakref
 import torch
 
 from ..core import core
-from ..limits import CALL_DEPTH, ITEMS, LONG, PACKAGE_FUNCTIONS, PLACES, VISITED
+from ..limits import CALL_DEPTH, ITEMS, LONG, OWN_FUNCTIONS, PACKAGE_FUNCTIONS, PLACES, VISITED
 from .homes import file_in, file_of, is_own, is_own_function, is_own_home, of_library, of_package, of_program, own_home, source_of
 from .library_names import LibraryNames
 from .library_objects import behind, is_holder
 from .names import globals_in, globals_computed, imports_in, names_in, reaches_modules_by_name, reads_all
 from .number_types import is_builtin_type
 from .objects import is_a
-from .ran import Everything
+from .ran import Everything, Followed
 from .tree import Unsupported
 
 CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque)
@@ -58,7 +58,7 @@ class Search:
         self.read_by_packages = set()   # the ids of objects, and of dicts of their attributes, that packages have, too
         self.made, self.computes = set(), False   # classes that are named, whose objects may be made; `getattr` under another name
         self._in_package, self._kinds_met = False, set()
-        self._package_functions = 0
+        self._followed, self.left_out = collections.Counter(), set()   # whether of packages -> how many functions; of which there were too many
         self._long, self._visited = [], 0   # (dict of attributes, name, depth): long containers there, which are searched once somebody names them
         self.stands_for = {}   # id of a list that only the search has -> id of what it was made for
         self.cells = []
@@ -94,6 +94,11 @@ class Search:
         self._seen[id(value)] = depth, False, value   # a cycle ends here
         self._visit(value, depth)
         self._seen[id(value)] = depth, self._found > before, value
+
+    @property
+    def counts(self):
+        """Which functions count, of those that are met without being followed."""
+        return Followed(self.functions, self.left_out) if self.left_out else self.ran
 
     @property
     def unknown(self):
@@ -366,10 +371,11 @@ class Search:
             return self._implementations(value, depth)
         if value not in self.ran:
             return
-        if of_package(source_of(value)):
-            self._package_functions += 1
-            if self._package_functions > PACKAGE_FUNCTIONS:
-                return
+        packaged = of_package(source_of(value))
+        self._followed[packaged] += 1
+        if self.ran.bounded and self._followed[packaged] > (PACKAGE_FUNCTIONS if packaged else OWN_FUNCTIONS):
+            self.left_out.add(packaged)
+            return
         self.functions.append(value)
         self._of(value.__globals__, source_of(value))
         if reaches_modules_by_name(value.__code__) and of_program(source_of(value)):

@@ -31,7 +31,7 @@ from .number_types import modules_naming_it
 from .objects import is_a
 from .outside import events_seen
 from .plain import Plain, names_of_thread, own_space
-from .ran import Everything
+from .ran import Everything, Nearest
 from .search import Search, cell_content, identity, slot_value, space_of, values_in
 
 training = operator.attrgetter("training")
@@ -61,7 +61,10 @@ class Watch:
             for method in methods:
                 found.add(method, CALL_DEPTH - 1)
         if found.marked:
-            found.add_attributes(names_read(found.functions, classes_of(found), found.named, found.made, ran)[0])
+            found.add_attributes(names_read(found.functions, classes_of(found), found.named, found.made, found.counts)[0])
+        self.left_out = bool(found.left_out)   # functions, of which nobody knows what they read
+        if self.left_out:
+            self.ran = Nearest(found.functions)
         self.modules, self.variables, self._spaces, self._cells = found.modules, found.variables, found.spaces, found.cells
         self.kinds = frozenset((*found.kinds, *map(type, found.objects)))   # whose methods count already
         self._kinds = [kind for kind in found.kinds if own_space(kind) is not None]
@@ -87,6 +90,11 @@ class Watch:
         self._owners = [(owner, space) for owner, space in owners_of(found) if type(space) is dict]
         self._attributes = self._named()
         self.empty = not self._owners and not self.variables and not self.plain.places
+
+    @property
+    def unknown(self):
+        """What nobody compares, or None."""
+        return self.plain.unknown or ("what more functions read than are searched" if self.left_out else None)
 
     def flags(self):
         """By what the versions are told apart: each module's `training`."""
