@@ -93,8 +93,17 @@ def beside(function, names):
 def methods_of(kind):
     for name, value in list(vars(kind).items()):
         for function in functions_of(value):
-            if is_a(function, types.FunctionType):
-                yield name, function
+            for each in with_wrapped(function):
+                yield name, each
+
+
+def with_wrapped(function):
+    """And what it decorates (`@torch.no_grad()`, `@contextlib.contextmanager`)."""
+    met = set()
+    while is_a(function, types.FunctionType) and id(function) not in met:
+        met.add(id(function))
+        yield function
+        function = vars(function).get("__wrapped__")
 
 
 def functions_of(member):

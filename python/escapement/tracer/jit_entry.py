@@ -179,7 +179,7 @@ class Entry:
             self.take_ended()
             return outputs
         thread, watch = threading.get_ident(), self.table.watch
-        code = {} if hasattr(watch.ran, "more") else None
+        code = {}
         attempt = Attempt(caller_tensors(sys._getframe(2), watch), self._generators, lambda: (watch.state(), watch.plain_key(), host_state(watch.randoms)), watch.undo())
         try:
             RECORDING.add(thread)
@@ -192,7 +192,7 @@ class Entry:
                   type_errors_noticed(watch.handlers) as caught, watch.metadata.asking() as asked):
                 with numbers_have_types(watch.type_spaces):
                     outputs = self._run(leaves)
-                whole = code is None or seen_whole(code)
+                whole = seen_whole(code)
             if caught.error is not None:
                 raise caught.error
             self._refuse_tape(attempt)
@@ -209,7 +209,7 @@ class Entry:
         if not steady:   # weakly: what is kept until the recording's end, the core takes for the program's doing
             self._given[thread] = [weakref.ref(leaf) if isinstance(leaf, torch.Tensor) else None for leaf in leaves]
         self._judge(steady)
-        self._judge_what_ran(watch.ran, code, whole)
+        self._judge_what_ran(watch.searched, code, whole)
         if steady and watch.metadata.learn(asked):
             renew(self.table)
         return outputs
@@ -279,11 +279,12 @@ class Entry:
         health.leaks = True
         self.table.forget(self)
 
-    def _judge_what_ran(self, ran, code, whole):
+    def _judge_what_ran(self, searched, code, whole):
         """What code reads that the search has left out is not compared."""
-        more = ran.more(code) if code and whole else None
-        if more is not None or not whole:
-            self.table.health.ran = (more,)
+        known = whole or not searched.wants_all()
+        ran = searched.instead(code) if known else None
+        if ran is not None or not known:
+            self.table.health.ran = (ran,)
             self.table.forget(self)
 
     def take_failure(self):

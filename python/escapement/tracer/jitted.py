@@ -31,7 +31,7 @@ from ..recording import symbols
 from ..recording.locator import place_of
 from .aftermath import put_in_order, recorded_in
 from .check import Checker
-from .homes import is_programs
+from .homes import is_own
 from .jit_entry import KEY, RECORDING, Bypass, Entry, Marked, NeedsTape, call_names, cannot_record, is_raised_by_program, kind_of
 from .objects import is_a, replace_references
 from .outside import calls_watched
@@ -333,7 +333,7 @@ class Jitted:
             own, before = self.__dict__, self._ran
             own["_turns"] = self._turns + 1 if ran else TURNS + 1
             own["_ran"], self._health.ran = ran if self._turns <= TURNS else Everything(), None
-            kept = self._still_compared() if is_a(before, Ran) and is_a(self._ran, Ran) else None
+            kept = self._still_compared() if type(before) is type(self._ran) else None
             for key, table in [*self._tables.items()]:
                 if table is not kept:
                     del self._tables[key]
@@ -343,12 +343,20 @@ class Jitted:
                 self._tables.clear()
                 self._tables[kept.watch.key()] = kept
 
+    def _search(self):
+        watch = Watch(self._fn, self._kinds, self._ran)
+        more = watch.searched.unmet()
+        if more is None:
+            return watch
+        self.__dict__["_ran"] = more
+        return Watch(self._fn, self._kinds, more)
+
     def _still_compared(self):
         """The table of the state that is, whose versions have read less than is compared from now on; None if they would be found no more."""
         if self._table is None or not self._table.current():
             return None
-        watch = Watch(self._fn, self._kinds, self._ran)
-        if watch.plain.unknown:
+        watch = self._search()
+        if watch.unknown:
             return None
         self._table.move(watch)
         return self._table
@@ -487,7 +495,7 @@ class Jitted:
             self._drop()
             watch = None
         if watch is None or not watch.reaches_the_same():
-            watch = Watch(self._fn, self._kinds, self._ran)
+            watch = self._search()
         table = self._tables.get(watch.key())
         if table is None:
             table = self._table_for(watch)
@@ -499,7 +507,7 @@ class Jitted:
 
     def _table_for(self, watch):
         table = Table(watch, watch.flags(), self._health, weak_method(self._enter))
-        if watch.plain.unknown or watch.left_out and self._turns > TURNS:
+        if watch.plain.unknown or self._turns > TURNS:
             reason = "state_not_compared"
         elif self._health.unstable >= UNSTABLE:   # the program changes them itself
             reason = "state_changed"
@@ -551,8 +559,8 @@ class Jitted:
         return self._known(table, family, narrow, fewer), fewer
 
     def _meets(self, structure):
-        """Whether there are new classes of the program's own among the arguments: what their methods read is watched from now on."""
-        kinds = {kind for kind in types_in(structure) if is_programs(kind)}
+        """Whether there are new classes of the program's own or of packages among the arguments: what their methods read is watched from now on."""
+        kinds = {kind for kind in types_in(structure) if is_own(kind)}
         with self._lock:
             if kinds <= self._kinds | self._current_table().watch.kinds:
                 return False

@@ -1,13 +1,16 @@
 """Which of the functions that a program can reach have run. A search that finds what nobody can compare, or more functions than are worth a search, is repeated for
 these alone: what a recording read, the code read that ran while it was made, and as long as that is the same, the next call runs the same code. Code that a later
-recording runs besides is a reason to search anew (jitted.py).
+recording runs besides is a reason to search anew (jitted.py). So is code that no search has met: the functions that it belongs to are asked of Python's collector.
 """
 
+import gc
 import os
 import threading
 import types
+import weakref
 
 from .homes import of_library, of_package, source_of
+from .names import with_inner
 from .objects import is_a
 
 WAKES = frozenset(("start", "notify", "notify_all"))   # in threading.py: another thread may go on, and what it runs nobody sees
@@ -15,12 +18,96 @@ HOME = os.path.dirname(os.__file__) + os.sep
 WORKERS = HOME + "concurrent", HOME + "multiprocessing"
 
 
+OF_NOBODY = weakref.WeakSet()   # code that no function has, or only one of a library
+
+
 class Everything:
-    """Nobody has looked."""
-    bounded = True   # there may be any number of them
+    """Nobody has looked. `beside`: functions that have run and that no search has met."""
+    bounded = True   # there may be any number of functions
+
+    def __init__(self, beside=()):
+        self.beside = beside
 
     def __contains__(self, function):
         return True
+
+    def with_beside(self, functions):
+        return Everything((*self.beside, *functions))
+
+
+class Ran:
+    bounded = False
+
+    def __init__(self, code, beside=()):
+        self.code, self.beside = code, beside   # by its id
+
+    def __contains__(self, function):
+        return id(function.__code__) in self.code
+
+    def holds(self, code):
+        return code.keys() <= self.code.keys()
+
+    def with_beside(self, functions):
+        return Ran(self.code, (*self.beside, *functions))
+
+    def with_code(self, code):
+        return Ran({**self.code, **code}, self.beside)
+
+
+class Followed:
+    """What a search goes on with that has left out functions of a kind (of packages or not): of that kind, what it has followed until then."""
+
+    def __init__(self, functions, full):
+        self._code, self._full = {id(function.__code__) for function in functions}, full
+
+    def __contains__(self, function):
+        return of_package(source_of(function)) not in self._full or id(function.__code__) in self._code
+
+
+class Searched:
+    """The code that a search has read."""
+
+    def __init__(self, ran, functions, left_out):
+        self._ran, self.left_out = ran, left_out   # whether there were more functions
+        self._code = {id(code): code for function in functions for code in with_inner(function.__code__)}
+
+    def wants_all(self):
+        """Whether what nobody sees, in other threads, would be compared by nobody."""
+        return self.left_out or is_a(self._ran, Ran)
+
+    def instead(self, code):
+        """What the next search is to follow, since this code has run; None if it has all been read."""
+        missed = {key: each for key, each in code.items() if key not in self._code and not is_librarys(each)}
+        if missed and self.left_out:
+            return Ran(code, self._ran.beside)
+        if is_a(self._ran, Ran) and not self._ran.holds(missed):
+            return self._ran.with_code(code)
+        functions = [each for each in functions_of(missed.values()) if each not in self._ran.beside]
+        return self._ran.with_beside(functions) if functions else None
+
+    def unmet(self):
+        """The same, of the code that has run already."""
+        return self.instead(self._ran.code) if is_a(self._ran, Ran) else None
+
+
+def is_librarys(code):
+    """Whose state is not the program's. A named tuple is made by a line that Python's library writes; a file that is imported has its functions found by their names."""
+    return of_library(code.co_filename) or code.co_name == "<module>" or "_tuple_new" in code.co_names and code.co_filename == "<string>"
+
+
+def functions_of(codes):
+    """That have this code, wherever they are held."""
+    codes = {id(code): code for code in codes if code not in OF_NOBODY}
+    holders = gc.get_referrers(*codes.values()) if codes else ()
+    found = [each for each in holders if is_a(each, types.FunctionType) and id(each.__code__) in codes and not of_library(source_of(each))]
+    known = {id(each.__code__) for each in found}
+    OF_NOBODY.update(code for key, code in codes.items() if key not in known)
+    return found + (methods_of(found) if found else [])
+
+
+def methods_of(functions):
+    """Bound ones, whose objects have state."""
+    return [each for each in gc.get_referrers(*functions) if is_a(each, types.MethodType) and any(each.__func__ is function for function in functions)]
 
 
 def last():
@@ -36,45 +123,3 @@ def seen_whole(code):
 def hands_on(code):
     """Work, to another thread or process."""
     return code.co_filename.startswith(WORKERS) or code.co_filename == threading.__file__ and code.co_name in WAKES
-
-
-class Ran:
-    bounded = False
-
-    def __init__(self, code):
-        self._code = code   # by its id
-
-    def __contains__(self, function):
-        return id(function.__code__) in self._code
-
-    def more(self, code):
-        """With what has run besides, if any of that is no library's; else None."""
-        new = {key: each for key, each in code.items() if key not in self._code}
-        return None if all(of_library(each.co_filename) for each in new.values()) else Ran({**self._code, **new})
-
-
-class Followed:
-    """What a search goes on with that has left out functions of a kind (of packages or not): of that kind, what it has followed until then."""
-
-    def __init__(self, functions, full):
-        self._code, self._full = {id(function.__code__) for function in functions}, full
-
-    def __contains__(self, function):
-        return of_package(source_of(function)) not in self._full or id(function.__code__) in self._code
-
-
-class Nearest:
-    """Of more functions than a search follows, those that it has followed. What has run besides makes way for what has run."""
-
-    def __init__(self, functions):
-        self._code = {id(inner): inner for function in functions for inner in with_inner(function.__code__)}
-
-    def more(self, code):
-        return Ran(code) if Ran(self._code).more(code) else None
-
-
-def with_inner(code):
-    yield code
-    for part in code.co_consts:
-        if is_a(part, types.CodeType):
-            yield from with_inner(part)

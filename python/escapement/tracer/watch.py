@@ -31,7 +31,7 @@ from .number_types import modules_naming_it
 from .objects import is_a
 from .outside import events_seen
 from .plain import Plain, names_of_thread, own_space
-from .ran import Everything, Nearest
+from .ran import Everything, Searched
 from .search import Search, cell_content, identity, slot_value, space_of, values_in
 
 training = operator.attrgetter("training")
@@ -48,8 +48,9 @@ class Watch:
 
     def __init__(self, fn, kinds=(), ran=Everything()):
         """`kinds`: classes of the program's own that its arguments have. `ran`: which functions count (ran.py)."""
-        found, self.ran = Search(ran), ran
-        found.add(fn, CALL_DEPTH)
+        found = Search(ran)
+        for function in (fn, *ran.beside):
+            found.add(function, CALL_DEPTH)
         for kind in kinds:
             found.add(kind, CALL_DEPTH)
             if issubclass(kind, enum.Enum):
@@ -62,9 +63,7 @@ class Watch:
                 found.add(method, CALL_DEPTH - 1)
         if found.marked:
             found.add_attributes(names_read(found.functions, classes_of(found), found.named, found.made, found.counts)[0])
-        self.left_out = bool(found.left_out)   # functions, of which nobody knows what they read
-        if self.left_out:
-            self.ran = Nearest(found.functions)
+        self.searched = Searched(ran, found.functions, bool(found.left_out))
         self.modules, self.variables, self._spaces, self._cells = found.modules, found.variables, found.spaces, found.cells
         self.kinds = frozenset((*found.kinds, *map(type, found.objects)))   # whose methods count already
         self._kinds = [kind for kind in found.kinds if own_space(kind) is not None]
@@ -94,7 +93,7 @@ class Watch:
     @property
     def unknown(self):
         """What nobody compares, or None."""
-        return self.plain.unknown or ("what more functions read than are searched" if self.left_out else None)
+        return self.plain.unknown or ("what more functions read than are searched" if self.searched.left_out else None)
 
     def flags(self):
         """By what the versions are told apart: each module's `training`."""

@@ -1,0 +1,389 @@
+"""Code that runs though no search meets it by names: in registries of libraries, behind decorators, in methods that Python or a library calls for itself. What it reads
+is compared once it has run (tracer/ran.py)."""
+
+import argparse
+import collections
+import contextlib
+import copy
+import copyreg
+import dataclasses
+import enum
+import functools
+import heapq
+import io
+import json
+import logging
+import operator
+import pickle
+import re
+import string
+import sys
+import textwrap
+import types
+import unittest.mock
+import weakref
+
+import pytest
+import torch
+from torch.utils import _pytree
+
+import escapement
+
+pytestmark = [pytest.mark.usefixtures("fresh"), pytest.mark.filterwarnings("ignore")]
+SETTINGS = {"scale": 2.0}
+
+
+def scale(*_):
+    return SETTINGS["scale"]
+
+
+# --- methods behind decorators
+
+
+class Decorated:
+    @torch.no_grad()
+    def no_grad(self, x):
+        return x * SETTINGS["scale"]
+
+    @torch.inference_mode()
+    def inference(self, x):
+        return x * SETTINGS["scale"]
+
+    @torch.autocast("cpu", enabled=False)
+    def autocast(self, x):
+        return x * SETTINGS["scale"]
+
+    @contextlib.contextmanager
+    def context(self):
+        yield SETTINGS["scale"]
+
+    @functools.singledispatchmethod
+    def dispatched(self, x):
+        return x * SETTINGS["scale"]
+
+    @staticmethod
+    @torch.no_grad()
+    def static(x):
+        return x * SETTINGS["scale"]
+
+    @classmethod
+    @torch.no_grad()
+    def of_class(cls, x):
+        return x * SETTINGS["scale"]
+
+    @property
+    @torch.no_grad()
+    def value(self):
+        return SETTINGS["scale"]
+
+    @torch.jit.unused
+    def unused(self, x):
+        return x * SETTINGS["scale"]
+
+
+class DecoratedModel(torch.nn.Module):
+    @torch.no_grad()
+    def forward(self, x):
+        return x * SETTINGS["scale"]
+
+
+class Inherited(DecoratedModel):
+    pass
+
+
+DECORATED, MODEL = Decorated(), torch.nn.Sequential(Inherited())
+
+
+def in_context(x):
+    with DECORATED.context() as value:
+        return x * value
+
+
+# --- what a library calls
+
+
+class Ordered:
+    def __init__(self, number):
+        self.number = number
+
+    def __lt__(self, other):
+        return (self.number < other.number) == (SETTINGS["scale"] > 3)
+
+
+class Copied:
+    value = 1.0
+
+    def __copy__(self):
+        made = Copied()
+        made.value = SETTINGS["scale"]
+        return made
+
+    def __deepcopy__(self, memo):
+        return self.__copy__()
+
+
+class Formatted:
+    def __format__(self, how):
+        return str(SETTINGS["scale"])
+
+    __str__ = __repr__ = lambda self: str(SETTINGS["scale"])
+
+
+class Kind(enum.Enum):
+    ONE = 1
+
+    @classmethod
+    def _missing_(cls, value):
+        return cls.ONE if SETTINGS["scale"] > 3 else None
+
+
+class Users(collections.UserDict):
+    def __missing__(self, key):
+        return SETTINGS["scale"]
+
+
+class Counted(collections.UserList):
+    def __len__(self):
+        return int(SETTINGS["scale"])
+
+
+@dataclasses.dataclass
+class Made:
+    number: float = dataclasses.field(default_factory=scale)
+    twice: float = 0.0
+
+    def __post_init__(self):
+        self.twice = 2 * SETTINGS["scale"]
+
+
+class Base:
+    def __init_subclass__(cls, **given):
+        cls.value = SETTINGS["scale"]
+
+    def __class_getitem__(cls, item):
+        return SETTINGS["scale"] * item
+
+
+class Named:
+    def __set_name__(self, owner, name):
+        owner.value = SETTINGS["scale"]
+
+
+class Reduced:
+    def __reduce__(self):
+        return scale, ()
+
+
+class Kept:
+    pass
+
+
+class Asked(logging.Filter):
+    def filter(self, record):
+        record.value = SETTINGS["scale"]
+        return True
+
+
+class Template(string.Template):
+    pass
+
+
+class Mapping(dict):
+    def __missing__(self, key):
+        return SETTINGS["scale"]
+
+
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * SETTINGS["scale"]
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+class Pair:
+    def __init__(self, a):
+        self.a = a
+
+
+class Registered:
+    gain = 2.0
+
+    def items(self, pair):
+        return [pair.a * self.gain], None
+
+
+class Pairs(Pair):
+    pass
+
+
+REGISTERED = [Registered()]   # which nobody names
+_pytree.register_pytree_node(Pairs, REGISTERED[0].items, lambda items, _: Pairs(*items))
+_pytree.register_pytree_node(Pair, lambda pair: ([pair.a * SETTINGS["scale"]], None), lambda items, _: Pair(*items))
+copyreg.pickle(Kept, lambda kept: (scale, ()))
+MOCK = unittest.mock.Mock(side_effect=scale)
+REGISTRY = weakref.WeakValueDictionary(scale=scale)
+ONLY = types.SimpleNamespace(call=types.MethodType(scale, 3))
+DECODER = json.JSONDecoder(object_hook=scale)
+PARSER = argparse.ArgumentParser()
+PARSER.add_argument("--n", type=lambda text: float(text) * SETTINGS["scale"])
+BY_NAME = {name: functools.partial(operator.call, getattr(sys.modules[__name__], name)) if hasattr(operator, "call") else scale for name in ("scale",)}
+HOOKED = torch.nn.Linear(2, 2)
+torch.nn.init.ones_(HOOKED.weight)
+HOOKED.register_forward_hook(lambda module, given, out: out * SETTINGS["scale"])
+
+
+def class_made():
+    class Later(Base):
+        pass
+    return Later.value
+
+
+def class_named():
+    class Later:
+        place = Named()
+    return Later.value
+
+
+def parsed():
+    return PARSER.parse_args(["--n", "2"]).n
+
+
+def with_stack(x):
+    found = []
+    with contextlib.ExitStack() as stack:
+        stack.callback(lambda: found.append(SETTINGS["scale"]))
+    return x * found[0]
+
+
+def logged(x):
+    record = logging.LogRecord("a", 1, "b", 1, "c", (), None)
+    Asked().filter(record)
+    return x * record.value
+
+
+def finalized(x):
+    found = []
+    kept = Kept()
+    weakref.finalize(kept, lambda: found.append(SETTINGS["scale"]))
+    del kept
+    return x * found[0]
+
+
+def of_kind(x):
+    try:
+        return x * Kind(3).value
+    except ValueError:
+        return x * 5
+
+
+ROWS = {
+    "no_grad": DECORATED.no_grad, "inference_mode": DECORATED.inference, "autocast": DECORATED.autocast, "contextmanager": in_context, "singledispatchmethod": DECORATED.dispatched,
+    "staticmethod": DECORATED.static, "classmethod": DECORATED.of_class, "property": lambda x: x * DECORATED.value, "unused": DECORATED.unused, "model": MODEL,
+    "heapq": lambda x: x * heapq.nsmallest(1, [Ordered(1.0), Ordered(2.0)])[0].number, "sorted": lambda x: x * sorted([Ordered(1.0), Ordered(2.0)])[0].number,
+    "max": lambda x: x * max(Ordered(1.0), Ordered(2.0)).number, "cmp_to_key": lambda x: x * sorted([1.0, 2.0], key=functools.cmp_to_key(lambda a, b: (a - b) * (3 - SETTINGS["scale"])))[0],
+    "copy": lambda x: x * copy.copy(Copied()).value, "deepcopy": lambda x: x * copy.deepcopy([Copied()])[0].value, "format": lambda x: x * float(f"{Formatted()}"), "str": lambda x: x * float(str(Formatted())),
+    "join": lambda x: x * float("".join(map(str, [Formatted()]))), "percent": lambda x: x * float("%s" % Formatted()), "template": lambda x: x * float(Template("$a").substitute(a=Formatted())),
+    "print": lambda x: x * printed(), "enum": of_kind, "userdict": lambda x: x * Users()["a"], "userlist": lambda x: x * len(Counted()), "missing": lambda x: x * Mapping()["a"],
+    "format_map": lambda x: x * float("{a}".format_map(Mapping())), "dataclass": lambda x: x * Made().number * Made().twice, "init_subclass": lambda x: x * class_made(), "class_getitem": lambda x: x * Base[2.0],
+    "set_name": lambda x: x * class_named(), "reduce": lambda x: x * pickle.loads(pickle.dumps(Reduced())), "copyreg": lambda x: x * copy.copy(Kept()), "mock": lambda x: x * MOCK(), "weak": lambda x: x * REGISTRY["scale"](),
+    "namespace": lambda x: x * ONLY.call(), "json": lambda x: x * DECODER.decode("{}"), "json dumps": lambda x: x * float(json.dumps(Kept(), default=scale)), "argparse": lambda x: x * parsed(),
+    "re": lambda x: x * float(re.sub("a", lambda found: str(SETTINGS["scale"]), "a")), "reduce function": lambda x: x * functools.reduce(lambda a, b: SETTINGS["scale"], [1, 2]), "map": lambda x: x * sum(map(scale, [1, 2])),
+    "filter": lambda x: x * len(list(filter(lambda n: n < SETTINGS["scale"], range(9)))), "partial": lambda x: x * BY_NAME["scale"](), "stack": with_stack, "logging": logged, "finalize": finalized, "iter": lambda x: x * next(iter(scale, None)),
+    "autograd function": lambda x: Scaled.apply(x), "pytree": lambda x: _pytree.tree_leaves(Pair(x))[0], "hook": HOOKED, "torch.vmap": lambda x: torch.vmap(lambda row: row * SETTINGS["scale"])(x),
+    "checkpoint": lambda x: torch.utils.checkpoint.checkpoint(lambda t: t * SETTINGS["scale"], x, use_reentrant=False), "getattr": lambda x: x * getattr(sys.modules[__name__], "sca" + "le")(),
+}
+
+
+def printed():
+    text = io.StringIO()
+    print(Formatted(), file=text)
+    return float(text.getvalue())
+
+
+@pytest.fixture(autouse=True)
+def as_it_was():
+    yield
+    SETTINGS["scale"] = 2.0
+
+
+def compare(fn, jitted, arguments, change):
+    with torch.no_grad():
+        for value in (2.0, 5.0, 7.0, 2.0, 3.0):
+            change(value)
+            for size in (3, 1, 0, 7):
+                x = torch.arange(2.0 * size).reshape(size, 2)
+                torch.testing.assert_close(jitted(arguments(x)), fn(arguments(x)), msg=lambda text, value=value, size=size: f"{value}, {size} rows: {text}")
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_what_it_reads_is_compared(row):
+    compare(ROWS[row], escapement.jit(ROWS[row]), lambda x: x, functools.partial(SETTINGS.__setitem__, "scale"))
+
+
+def test_state_of_what_only_a_library_holds():
+    def fn(x):
+        return _pytree.tree_leaves(Pairs(x))[0]
+
+    def change(value):
+        REGISTERED[0].gain = value
+
+    compare(fn, escapement.jit(fn), lambda x: x, change)
+
+
+# --- objects of an installed package among the arguments
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    home = tmp_path / "site-packages" / "boxes_by_somebody"
+    home.mkdir(parents=True)
+    (home / "settings.py").write_text("SCALE = 2.0\n")
+    (home / "__init__.py").write_text(textwrap.dedent("""
+        import dataclasses, torch
+        from . import settings
+
+        @dataclasses.dataclass
+        class Data:
+            t: torch.Tensor
+
+            def scaled(self):
+                return self.t * settings.SCALE
+
+        class Plain:
+            gain = 3.0
+
+            def __init__(self, t):
+                self.t = t
+
+            def scaled(self):
+                return self.t * settings.SCALE * self.gain
+
+            @torch.no_grad()
+            def rare(self):
+                return self.t - settings.SCALE
+    """))
+    monkeypatch.syspath_prepend(str(home.parent))
+    import boxes_by_somebody
+    yield boxes_by_somebody
+    for name in [name for name in sys.modules if name.startswith(home.name)]:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize("method", ["scaled", "rare"])
+@pytest.mark.parametrize("kind", ["Data", "Plain"])
+def test_methods_of_arguments(package, kind, method):
+    if (kind, method) == ("Data", "rare"):
+        pytest.skip("has none")
+    make = getattr(package, kind)
+
+    def fn(box):
+        return getattr(box, method)() + 1
+
+    def change(value):
+        package.settings.SCALE = value
+        package.Plain.gain = value + 1
+
+    compare(fn, escapement.jit(fn), make, change)
