@@ -372,18 +372,12 @@ def package(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
-@pytest.mark.parametrize("method", ["scaled", "rare"])
-@pytest.mark.parametrize("kind", ["Data", "Plain"])
-def test_methods_of_arguments(package, kind, method):
-    if (kind, method) == ("Data", "rare"):
-        pytest.skip("has none")
+@pytest.mark.parametrize("change", [lambda package, value: setattr(package.settings, "SCALE", value), lambda package, value: setattr(package.Plain, "gain", value)], ids=["global", "class"])
+@pytest.mark.parametrize("kind, method", [("Data", "scaled"), ("Plain", "scaled"), ("Plain", "rare")])
+def test_methods_of_arguments(package, kind, method, change):
     make = getattr(package, kind)
 
     def fn(box):
         return getattr(box, method)() + 1
 
-    def change(value):
-        package.settings.SCALE = value
-        package.Plain.gain = value + 1
-
-    compare(fn, escapement.jit(fn), make, change)
+    compare(fn, escapement.jit(fn), make, functools.partial(change, package))

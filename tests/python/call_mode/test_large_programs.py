@@ -134,16 +134,19 @@ def test_nothing_runs_eagerly(program, strict):
 
 def test_what_stays_compared_is_kept(program):
     """Code that runs later is a reason to search anew, not to record anew what had run before."""
-    jitted = escapement.jit(program.by_size)
-    with torch.no_grad():
-        for size in (3, 2, 4, 3, 9, 8, 3, 9):
-            x = torch.ones(size, 2)
-            torch.testing.assert_close(jitted(x), program.by_size(x))
-        before = jitted.entries()
-        assert jitted.info()["recordings"] == 2 and jitted._turns == 2, jitted.info()
-        for size in (3, 9):
-            jitted(torch.ones(size, 2))
-    assert jitted.entries() == before
+    def fn(x, rare=False):
+        return program.rare(program.reach(x)) if rare else program.by_name(program.reach(x))
+
+    def at_sizes(rare, *sizes):
+        with torch.no_grad():
+            for size in sizes:
+                x = torch.ones(size, 2)
+                torch.testing.assert_close(jitted(x, rare), fn(x, rare))
+        return [region["versions"][0]["hits"] for region in jitted.info()["regions"]]
+
+    jitted = escapement.jit(fn)
+    at_sizes(False, 3, 2, 4, 3)
+    assert at_sizes(True, 9, 8, 3, 9, 4) == [2, 3] and not jitted.info()["dropped"], jitted.info()
 
 
 def test_state_that_the_program_changes(program):
@@ -182,6 +185,16 @@ def test_code_that_is_made_at_each_call(program):
 
     jitted = escapement.jit(fn)
     compare(fn, jitted, lambda at: CHANGES["global"](program.settings, at), range(2 * TURNS))
+
+
+@pytest.mark.parametrize("many", [3, 130, 260, 33000])
+def test_functions_with_many_names(many):
+    """The name's place does not fit one byte then, or two."""
+    space = {"LAST": 2.0}
+    names = "".join(f"        a{i}\n" for i in range(many))
+    exec(f"def fn(x):\n    if x is None:\n{names}    return x * LAST\n", space)
+    fn = space["fn"]
+    compare(fn, escapement.jit(fn), lambda at: space.update(LAST=float(at)))
 
 
 def test_the_report_says_why(program):
