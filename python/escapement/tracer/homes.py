@@ -1,5 +1,5 @@
 """Where a function or class comes from. The program's: what stands in no folder for installed packages, and has all of its state watched. A package's: somebody
-installed it, the program's own company perhaps, so that it may hold settings; what it holds is watched, but not that its functions or classes are exchanged. A
+installed it, the program's own company perhaps, or somebody patches it, so what it holds is watched likewise; of its code no guesses are made from texts. A
 library's: of Python, torch or this package, or one of those below; its state is not the program's.
 """
 
@@ -88,11 +88,6 @@ def own_home(name):
     """None as long as it is not imported."""
     module = sys.modules.get(name)
     return module if issubclass(type(module), types.ModuleType) and is_own_home(module) else None
-
-
-def is_programs(kind):
-    """A class of the program's, not of a package."""
-    return kind.__module__ == "__main__" or kind.__module__ != "builtins" and of_program(file_of(kind))
 
 
 def is_own(kind):

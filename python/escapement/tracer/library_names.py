@@ -21,12 +21,17 @@ class LibraryNames:
     def __init__(self):
         self._spaces, self._kinds = {}, set()   # id -> (dict, names in it)
 
-    def of(self, value, names):
+    def of(self, value, names, met=None):
         """What the code finds under one of its names; `names` may follow it."""
         if is_a(value, types.ModuleType) and not is_own_home(value):
+            met = met or set()   # modules name each other
+            met.add(id(value))
             space = vars(value)
-            for name in self._new(space, [name for name in names if name in space]):
-                self.of(space[name], names)
+            named = [name for name in names if name in space]
+            self._new(space, named)
+            for name in named:
+                if id(space[name]) not in met:
+                    self.of(space[name], names, met)
         elif is_a(value, types.FunctionType) and of_library(source_of(value)):
             self._new(value.__globals__, [flag for flag in globals_in(value.__code__) if is_a(value.__globals__.get(flag), FLAGS)])
         elif is_a(value, type) and not is_own(value):

@@ -35,7 +35,6 @@ ALIKE = frozenset((int, float, str, bytes, bool))                # of which equa
 HELD = (torch.Tensor, torch.nn.Module, torch.Generator)          # watched otherwise
 LISTS = (list, dict)
 MEMORY = (bytearray, array.array, memoryview)
-CODE = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType, property, classmethod, staticmethod, types.MemberDescriptorType)
 NOT_WALKED = (*COMPARED, type, types.FunctionType, types.BuiltinFunctionType, tuple, enum.Enum,   # an enum's members are what they are
               logging.Logger, logging.Handler, logging.Manager)   # what counts of loggers is watched by itself
 SETS = (set, frozenset)
@@ -223,8 +222,6 @@ class Plain:
 
     def _add_function(self, function):
         """What it runs, and what it takes where nothing is given."""
-        if of_package(source_of(function)):
-            return
         self._kept.append(function)
         for defaults in raw(function, None):
             left_out = not_compared(defaults)
@@ -243,11 +240,9 @@ class Plain:
         else:
             known = self._names_of_packages if packaged or id(space) in self._read_by_packages else self._names
         for name in [*space] if names is None else names:
-            if packaged and is_a(space.get(name), CODE):
-                continue
             if name in space and name in known and name not in OWN and not is_own_method(space[name]):
                 self._add(space, name, space[name], depth)
-            elif names is not None and name not in space and not packaged:   # a global that may come yet, also in front of a builtin
+            elif names is not None and name not in space:   # a global that may come yet, also in front of a builtin
                 self._add(space, name, None, 0)
                 if name in vars(builtins) and is_a(vars(builtins)[name], (*COMPARED, *LISTS, types.FunctionType)):   # of the program's making
                     self._add(vars(builtins), name, vars(builtins)[name], OBJECT_DEPTH)
@@ -262,7 +257,7 @@ class Plain:
             self._packaged.add(id(space))
         self._add_space(space, [name for name in space if not name.startswith("__")], OBJECT_DEPTH)
         for name, member in list(space.items()):
-            if name.startswith("__") and name not in NOT_CALLED and is_a(member, types.FunctionType) and id(space) not in self._packaged:
+            if name.startswith("__") and name not in NOT_CALLED and is_a(member, types.FunctionType):
                 self._add(space, name, member, 0)
 
     # --- values

@@ -343,8 +343,7 @@ class Search:
     def _read(self, read, value, names, depth):
         if is_a(value, types.ModuleType) and is_own_home(value):
             return self._own_module(value, names, depth)
-        if not self._in_package:
-            self.libraries.of(value, names)
+        self.libraries.of(value, names)
         self._variable(read, value, depth)
 
     def _attributes(self, value, names, depth):
@@ -387,8 +386,7 @@ class Search:
         names, used = [*names_in(value.__code__)], [name for name in globals_in(value.__code__) if not is_builtin_type(name, value.__globals__)]
         computed = globals_computed(value.__code__) if id(value.__globals__) not in self.packaged else ()
         used += [name for name in (self._all_of(value.__globals__) if computed is None else computed) if name not in used]
-        if not self._in_package:
-            self.libraries.of_tensors(names)
+        self.libraries.of_tensors(names)
         self.cells.extend(value.__closure__ or ())
         for cell in value.__closure__ or ():
             self._read(functools.partial(cell_content, cell), cell_content(cell), names, depth)

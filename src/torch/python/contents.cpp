@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <vector>
 
 #include "torch/python/values.h"
@@ -10,8 +11,23 @@
 namespace escapement {
 namespace {
 
+// Python counts the changes of each dict (PEP 509): while it has counted none since the last look, the same objects are there.
+// From 3.13 on an object's attributes may change beside its dict, and the count goes.
+#if PY_VERSION_HEX < 0x030d0000
+uint64_t changes_of(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag; }
+#else
+uint64_t changes_of(PyObject*) { return 0; }
+#endif
+
 struct Slot {
   PyObject *container, *key, *value;
+};
+
+// What one dict holds: of `Contents::values` or `Contents::named` a part.
+struct Part {
+  PyObject* dict;
+  size_t begin, end;
+  uint64_t changes = 0;   // when it was last found as it was; 0: not yet
 };
 
 // An object and the dict of its attributes. One that has other attributes, or is of another class, is met anew.
@@ -26,9 +42,11 @@ struct ContentsObject {
   PyObject_HEAD
   PyObject* owner;                  // the arguments: they own everything below
   PyObject* kept;                   // a list that owns the values
-  std::vector<PyObject*>* dicts;
+  std::vector<Part>* dicts;
   std::vector<PyObject*>* values;   // of all dicts, one after the other
-  std::vector<Slot>* slots;
+  std::vector<Part>* spaces;
+  std::vector<Slot>* named;         // in dicts, by identity or as numbers and texts: those of one dict, one after the other
+  std::vector<Slot>* slots;         // all others
   std::vector<Owner>* owners;
 };
 
@@ -39,14 +57,28 @@ bool read_dicts(ContentsObject* self, PyObject* dicts) {
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(dicts); ++i) {
     PyObject* const dict = PyList_GET_ITEM(dicts, i);
     if (!PyDict_Check(dict)) return PyErr_Format(PyExc_TypeError, "Contents looks at dicts, not at %s", Py_TYPE(dict)->tp_name), false;
-    self->dicts->push_back(dict);
+    Part part{dict, self->values->size(), 0};
     PyObject* value = nullptr;
     for (Py_ssize_t at = 0; PyDict_Next(dict, &at, nullptr, &value);) {
       if (PyList_Append(self->kept, value) != 0) return false;
       self->values->push_back(value);
     }
+    part.end = self->values->size();
+    self->dicts->push_back(part);
   }
   return true;
+}
+
+// The same object is as it was. (A container is not: what is expected of it is a copy, or a tuple with one.)
+bool stays_itself(PyObject* expected) { return !PyTuple_Check(expected) && !PyList_Check(expected) && !PyDict_Check(expected) && !PyAnySet_Check(expected); }
+
+void group_by_dict(ContentsObject* self) {
+  std::stable_sort(self->named->begin(), self->named->end(), [](const Slot& a, const Slot& b) { return std::less<>{}(a.container, b.container); });
+  for (size_t i = 0; i < self->named->size(); ++i) {
+    PyObject* const dict = (*self->named)[i].container;
+    if (self->spaces->empty() || self->spaces->back().dict != dict) self->spaces->push_back({dict, i, i});
+    self->spaces->back().end = i + 1;
+  }
 }
 
 bool read_slots(ContentsObject* self, PyObject* slots) {
@@ -57,8 +89,9 @@ bool read_slots(ContentsObject* self, PyObject* slots) {
     const bool known = item || attribute || PyContextVar_CheckExact(slot.container) || PyDict_Check(slot.container) || PyCell_Check(slot.container) || PyList_Check(slot.container) ||
                        (PyFunction_Check(slot.container) && PyTuple_Check(slot.value) && PyTuple_GET_SIZE(slot.value) == 3);
     if (!known) return PyErr_Format(PyExc_TypeError, "no slot of %s", Py_TYPE(slot.container)->tp_name), false;
-    self->slots->push_back(slot);
+    (attribute && PyDict_Check(slot.container) && stays_itself(slot.value) ? self->named : self->slots)->push_back(slot);
   }
+  group_by_dict(self);
   return true;
 }
 
@@ -80,8 +113,10 @@ PyObject* make_contents(PyTypeObject* type, PyObject* args) {
   if (!PyArg_ParseTuple(args, "O!O!|O!", &PyList_Type, &dicts, &PyList_Type, &slots, &PyList_Type, &owners)) return nullptr;
   auto* const self = reinterpret_cast<ContentsObject*>(type->tp_alloc(type, 0));
   if (!self) return nullptr;
-  self->dicts = new std::vector<PyObject*>;
+  self->dicts = new std::vector<Part>;
   self->values = new std::vector<PyObject*>;
+  self->spaces = new std::vector<Part>;
+  self->named = new std::vector<Slot>;
   self->slots = new std::vector<Slot>;
   self->owners = new std::vector<Owner>;
   self->kept = PyList_New(0);
@@ -98,13 +133,22 @@ PyObject* new_contents(PyTypeObject* type, PyObject* args, PyObject*) {
   return entered([&] { return make_contents(type, args); });
 }
 
-// Walks dict and expected values side by side; the answer is in what is left of them.
-bool same_values(PyObject* dict, PyObject* const*& expected, PyObject* const* end) {
-  if (PyDict_GET_SIZE(dict) == 0) return true;  // most are: this reads one cache line less
+bool same_values(const Part& part, PyObject* const* values) {
+  if (static_cast<size_t>(PyDict_GET_SIZE(part.dict)) != part.end - part.begin) return false;
   PyObject* value = nullptr;
-  for (Py_ssize_t at = 0; PyDict_Next(dict, &at, nullptr, &value); ++expected) {
-    if (expected == end || *expected != value) return false;
-  }
+  PyObject* const* expected = values + part.begin;
+  for (Py_ssize_t at = 0; PyDict_Next(part.dict, &at, nullptr, &value); ++expected)
+    if (*expected != value) return false;
+  return true;
+}
+
+// None of the program's code runs in `same`, which therefore changes nothing.
+template <class Same>
+bool unchanged(Part& part, const Same& same) {
+  const uint64_t changes = changes_of(part.dict);
+  if (changes != 0 && changes == part.changes) return true;
+  if (!same()) return false;
+  part.changes = changes;
   return true;
 }
 
@@ -287,6 +331,8 @@ int clear(PyObject* object) {
   auto* const self = reinterpret_cast<ContentsObject*>(object);
   if (self->dicts) self->dicts->clear();   // nothing below may be looked at once its owners are gone
   if (self->values) self->values->clear();
+  if (self->spaces) self->spaces->clear();
+  if (self->named) self->named->clear();
   if (self->slots) self->slots->clear();
   if (self->owners) self->owners->clear();
   Py_CLEAR(self->owner);
@@ -301,6 +347,8 @@ void free_contents(PyObject* object) {
   clear(object);
   delete self->dicts;
   delete self->values;
+  delete self->spaces;
+  delete self->named;
   delete self->slots;
   delete self->owners;
   type->tp_free(object);
@@ -327,12 +375,13 @@ bool is_contents(PyObject* object) { return Py_TYPE(object) == contents_type; }
 
 bool holds_still(PyObject* contents) {
   const auto* const self = reinterpret_cast<ContentsObject*>(contents);
-  PyObject* const* expected = self->values->data();
-  PyObject* const* const end = expected + self->values->size();
-  for (PyObject* const dict : *self->dicts) {
-    if (!same_values(dict, expected, end)) return false;
-  }
-  return expected == end && std::all_of(self->owners->begin(), self->owners->end(), is_as_met) && std::all_of(self->slots->begin(), self->slots->end(), same_slot);
+  const auto all = [](const auto& items, const auto& holds) { return std::all_of(items.begin(), items.end(), holds); };
+  const auto same_dict_values = [&](Part& part) { return unchanged(part, [&] { return same_values(part, self->values->data()); }); };
+  const auto same_named = [&](Part& part) {
+    return unchanged(part, [&] { return std::all_of(self->named->begin() + part.begin, self->named->begin() + part.end, same_item); });
+  };
+  return std::all_of(self->dicts->begin(), self->dicts->end(), same_dict_values) && all(*self->owners, is_as_met) &&
+         std::all_of(self->spaces->begin(), self->spaces->end(), same_named) && all(*self->slots, same_slot);
 }
 
 namespace {

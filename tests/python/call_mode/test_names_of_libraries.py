@@ -43,10 +43,15 @@ def told(tell, other, usual):
         tell(usual)
 
 
+def others(x):
+    return torch.nn.functional.gelu(x) + torch.special.expit(x)
+
+
 # (function, what is otherwise for a while)
 CASES = {
     "F": (lambda x: F.softsign(x), lambda: put(F, "softsign", lambda x: x * 9)),
     "torch.nn.functional": (lambda x: torch.nn.functional.softsign(x), lambda: put(F, "softsign", lambda x: x * 9)),
+    "torch.nn.functional beside another": (lambda x: others(x) + torch.nn.functional.softsign(x), lambda: put(F, "softsign", lambda x: x * 9)),
     "torch": (lambda x: torch.selu(x), lambda: put(torch, "selu", lambda x: x * 9)),
     "torch.special": (lambda x: torch.special.expit(x), lambda: put(torch.special, "expit", lambda x: x * 9)),
     "attention": (lambda x: F.scaled_dot_product_attention(x, x, x), lambda: put(F, "scaled_dot_product_attention", lambda q, k, v: q * 9)),

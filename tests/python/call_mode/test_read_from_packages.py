@@ -46,6 +46,50 @@ FILES = {
         def of_type(x, n):
             return x * (2 if type(n) is int else 3)
     """,
+    "parts.py": """
+        import torch
+        import torch.nn.functional as F
+        from torch.nn.functional import softsign
+        from . import deep
+
+        class Part(torch.nn.Module):
+            def forward(self, x):
+                return self.inner(x) + self.gain()
+
+            def inner(self, x):
+                return x * 3
+
+            @staticmethod
+            def gain():
+                return 1.0
+
+            @property
+            def size(self):
+                return 2
+
+        class Whole(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.part, self.names = Part(), REGISTRY
+
+            def forward(self, x):
+                made = Made()
+                x = helper(self.part(x)) * self.part.size
+                x = self.names["activation"](x) + made(x) + deep.by_value(x)
+                return softsign(x) + F.hardswish(x) + torch.nn.functional.gelu(x) + torch.erf(x) + x.sinh() * round(2.4) + tail(x)
+
+        class Made:
+            def __call__(self, x):
+                return x * 0.5
+
+        def helper(x):
+            return x - 1
+
+        def tail(x):
+            return torch.nn.functional.relu(x)
+
+        REGISTRY = {"activation": torch.tanh}
+    """,
     "model.py": """
         import torch
         from . import deep, settings
@@ -125,6 +169,60 @@ def test_each_change_is_noticed(package, row, gradients):
             for size in (3, 1, 0, 7):
                 x = torch.rand(size)
                 torch.testing.assert_close(function(x), program(x))
+    assert function.info()["recordings"] <= 3 and not function.info()["eager"], function.info()
+
+
+def to(owner, name, value):
+    """Puts something else there, as a library that patches another one does; what it is called to end that."""
+    before = vars(owner).get(name)
+    setattr(owner, name, value)
+    return lambda: delattr(owner, name) if before is None else setattr(owner, name, before)
+
+
+def in_registry(parts):
+    parts.REGISTRY["activation"] = torch.sigmoid
+    return lambda: parts.REGISTRY.update(activation=torch.tanh)
+
+
+def other_code(parts):
+    before, parts.helper.__code__ = parts.helper.__code__, (lambda x: x * 5).__code__
+    return lambda: setattr(parts.helper, "__code__", before)
+
+
+F = torch.nn.functional
+PATCHES = {
+    "function": lambda parts: to(parts, "helper", lambda x: x * 4), "class": lambda parts: to(parts, "Made", lambda: torch.neg), "method": lambda parts: to(parts.Part, "inner", lambda self, x: x * 7),
+    "forward": lambda parts: to(parts.Part, "forward", lambda self, x: x * 7), "static method": lambda parts: to(parts.Part, "gain", staticmethod(lambda: 5.0)),
+    "property": lambda parts: to(parts.Part, "size", property(lambda self: 3)), "call": lambda parts: to(parts.Made, "__call__", lambda self, x: x * 9), "function of another file": lambda parts: to(parts.deep, "by_value", torch.cos),
+    "imported function": lambda parts: to(parts, "softsign", torch.cos), "module": lambda parts: to(parts, "deep", __import__("types").SimpleNamespace(by_value=torch.cos)), "registry": in_registry, "code": other_code,
+    "builtin": lambda parts: to(parts, "round", lambda number: 7), "F": lambda parts: to(F, "hardswish", torch.cos), "torch.nn.functional": lambda parts: to(F, "gelu", torch.cos), "torch.nn.functional beside another": lambda parts: to(F, "relu", torch.cos),
+    "torch": lambda parts: to(torch, "erf", torch.cos), "method of tensors": lambda parts: to(torch.Tensor, "sinh", torch.Tensor.cosh), "library in its place": lambda parts: to(parts, "F", __import__("types").SimpleNamespace(hardswish=torch.cos)),
+}
+
+
+@pytest.mark.parametrize("patch", PATCHES)
+@torch.no_grad()
+def test_what_is_exchanged_there(package, patch):
+    parts = importlib.import_module(package.__package__ + ".parts")
+    whole = parts.Whole()
+    function = escapement.jit(whole)
+
+    def compare():
+        found = []
+        for size in (3, 1, 0, 7):
+            x = torch.linspace(-1.3, 1.7, 2 * size).view(size, 2)
+            torch.testing.assert_close(function(x), whole(x))
+            found.append(whole(x))
+        return found
+
+    before = compare()
+    for _ in range(2):
+        back = PATCHES[patch](parts)
+        try:
+            assert not torch.equal(compare()[0], before[0])
+        finally:
+            back()
+        compare()
     assert function.info()["recordings"] <= 3 and not function.info()["eager"], function.info()
 
 
