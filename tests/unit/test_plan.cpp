@@ -383,7 +383,7 @@ TEST(Plan, CallsAndReusedSlots) {
   V x = m.in({n, c});
   for (int i = 0; i < 4; ++i) {
     const V h = m.op(Op::exp, {m.op(Op::mul, x, 0.1)});
-    const V y = m.call("test::f", {h}, {n, c});
+    const V y = m.call("aten::f", {h}, {n, c});
     x = m.op(Op::add, {m.softmax(y, 1), h});
   }
   m.out(x);
@@ -397,10 +397,10 @@ TEST(Plan, CallsAndReusedSlots) {
 TEST(Plan, AWriteThatNobodyReads) {
   Maker m;
   const Dim n = m.size(), c = m.size();
-  const V t = m.call("test::f", {m.in({n, c})}, {n, c});
+  const V t = m.call("aten::f", {m.in({n, c})}, {n, c});
   const V y = m.op(Op::neg, {t});
   m.b.write(t, m.op(Op::exp, {t}));
-  m.out(m.call("test::f", {y}, {n, c}));
+  m.out(m.call("aten::f", {y}, {n, c}));
   check(m.trace, kPairs);
 }
 

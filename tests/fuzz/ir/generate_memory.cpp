@@ -210,23 +210,24 @@ void TraceGenerator::calling() {
   CallArg tensor;
   tensor.kind = CallArg::Kind::tensor;
   tensor.operands = {0};
+  const std::string home = random_.below(2) ? "aten::" : "test::";   // what operators of others are given they may keep: it never lies in the arena
   switch (random_.below(6)) {
     case 5: {  // of the operand's memory; where that begins is known at the call only
       TensorType shared = b_.fresh(type(v).dtype, type(v).sizes, type(v).strides);
       shared.storage = type(v).storage;
       const bool repeats = overlapping_.size() > v.index && overlapping_[v.index];
-      const InstrId i = b_.call("test::same", operands, {tensor}, {shared}, {}, false, Reason::call_no_row);
+      const InstrId i = b_.call(home + "same", operands, {tensor}, {shared}, {}, false, Reason::call_no_row);
       add(trace_[i].results[0]);
       overlapping_[trace_[i].results[0].index] = repeats;
       return;
     }
     case 0: case 1: {
-      const InstrId i = b_.call("test::scaled", operands, {tensor}, {b_.fresh(DType::f32, type(v).sizes)}, {}, false, Reason::call_no_row);
+      const InstrId i = b_.call(home + "scaled", operands, {tensor}, {b_.fresh(DType::f32, type(v).sizes)}, {}, false, Reason::call_no_row);
       add(trace_[i].results[0]);
       return;
     }
     case 2: {
-      const InstrId i = b_.call("test::pair", operands, {tensor}, {b_.fresh(type(v).dtype, type(v).sizes), b_.fresh(DType::i64, {})}, {}, false,
+      const InstrId i = b_.call(home + "pair", operands, {tensor}, {b_.fresh(type(v).dtype, type(v).sizes), b_.fresh(DType::i64, {})}, {}, false,
                                 Reason::call_no_row);
       add(trace_[i].results[0]);
       add(trace_[i].results[1]);
@@ -234,11 +235,11 @@ void TraceGenerator::calling() {
     }
     case 3: {
       if (!limits_.writes || !may_write(v) || !may_write(type(v).root)) return;
-      b_.call("test::increase_", operands, {tensor}, {}, {0}, true, Reason::call_no_row);
+      b_.call(home + "increase_", operands, {tensor}, {}, {0}, true, Reason::call_no_row);
       return;
     }
     default: {
-      const InstrId i = b_.call("test::draw", operands, {tensor}, {b_.fresh(DType::f32, type(v).sizes)}, {}, true, Reason::call_random);
+      const InstrId i = b_.call(home + "draw", operands, {tensor}, {b_.fresh(DType::f32, type(v).sizes)}, {}, true, Reason::call_random);
       add(trace_[i].results[0]);
       return;
     }

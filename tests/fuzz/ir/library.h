@@ -6,6 +6,7 @@
 //   test::draw(x)        as many numbers as x has, the next of a sequence: an effect
 //   test::total(x)       a small whole number
 //   test::some(x)        a tensor whose length depends on the elements
+// The same by names of ATen's, `aten::scaled(x)`: what those are given lies in the arena, since they do not keep it.
 #pragma once
 
 #include <span>

@@ -49,7 +49,7 @@ class Memory : public Host {
 
   bool call(uint32_t step) override {
     const Instr& instr = trace_[std::get<CallStep>(plan_.steps[step]).instr];
-    if (instr.attrs.target == "test::same") return share(instr.results[0], instr.operands[0]);
+    if (instr.attrs.target.ends_with("::same")) return share(instr.results[0], instr.operands[0]);
     std::vector<HostTensor> operands;
     for (const ValueId v : instr.operands) operands.push_back(gather(v));
     const std::vector<HostTensor> results = info(instr.op).kind == OpKind::contract ? contract(instr, operands) : library.call(trace_, instr, operands);
