@@ -702,7 +702,7 @@ BUGS = [
         "n & 5 is a remainder", ("call_mode/test_numbers_stay_symbols.py",)),
     Bug("stand_ins_are_the_programs", "python", "python/escapement/tracer/plain.py", "return stood_for(dict.get(container, name)) if", "return dict.get(container, name) if",
         "a call while another thread records finds other state", ("call_mode/test_numbers_stay_symbols.py",)),
-    Bug("what_runs_later_does_not_count", "python", "python/escapement/tracer/ran.py", "            return self._ran.with_code(code)\n", "            return None\n",
+    Bug("what_runs_later_does_not_count", "python", "python/escapement/tracer/ran.py", "            return (self._ran.with_code(code),)\n", "            return None\n",
         "in call mode what code reads that ran in a later recording only is not compared", ("call_mode/test_what_ran.py",)),
     Bug("other_threads_do_not_count", "python", "python/escapement/tracer/ran.py", " and not any(map(hands_on, [*code.values()]))", "",
         "in call mode what another thread reads for a function is not compared", ("call_mode/test_what_ran.py",)),

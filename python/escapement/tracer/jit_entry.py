@@ -281,10 +281,9 @@ class Entry:
 
     def _judge_what_ran(self, searched, code, whole):
         """What code reads that the search has left out is not compared."""
-        known = whole or not searched.wants_all()
-        ran = searched.instead(code) if known else None
-        if ran is not None or not known:
-            self.table.health.ran = (ran,)
+        instead = searched.instead(code, whole)
+        if instead is not None:
+            self.table.health.ran = instead
             self.table.forget(self)
 
     def take_failure(self):

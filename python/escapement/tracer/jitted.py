@@ -630,7 +630,7 @@ class Jitted:
         """Forgets all versions."""
         with self._lock:
             self._release()
-            self.__dict__.update(_table=None, _health=Health(), _replayed=None)
+            self.__dict__.update(_table=None, _health=Health(), _replayed=None, _ran=Everything(), _turns=0)
 
     @property
     def place(self):

@@ -18,7 +18,7 @@ HOME = os.path.dirname(os.__file__) + os.sep
 WORKERS = HOME + "concurrent", HOME + "multiprocessing"
 
 
-OF_NOBODY = weakref.WeakSet()   # code that no function has, or only one of a library
+OF_NOBODY = weakref.WeakValueDictionary()   # id -> code that no function has, or only one of a library; code with other names may be equal
 
 
 class Everything:
@@ -71,23 +71,25 @@ class Searched:
         self._ran, self.left_out = ran, left_out   # whether there were more functions
         self._code = {id(code): code for function in functions for code in with_inner(function.__code__)}
 
-    def wants_all(self):
-        """Whether what nobody sees, in other threads, would be compared by nobody."""
-        return self.left_out or is_a(self._ran, Ran)
-
-    def instead(self, code):
-        """What the next search is to follow, since this code has run; None if it has all been read."""
+    def instead(self, code, whole=True):
+        """(What the next search is to follow,), since this code has run, and perhaps other code that nobody saw; (None,) where nobody knows; None if it has all been read."""
+        if not whole and (self.left_out or is_a(self._ran, Ran)):
+            return (None,)
         missed = {key: each for key, each in code.items() if key not in self._code and not is_librarys(each)}
         if missed and self.left_out:
-            return Ran(code, self._ran.beside)
+            return (Ran(code, self._ran.beside),)
         if is_a(self._ran, Ran) and not self._ran.holds(missed):
-            return self._ran.with_code(code)
-        functions = [each for each in functions_of(missed.values()) if each not in self._ran.beside]
-        return self._ran.with_beside(functions) if functions else None
+            return (self._ran.with_code(code),)
+        functions = functions_of(missed)
+        if functions is None:
+            return (None,)
+        new = [each for each in functions if each not in self._ran.beside]
+        return (self._ran.with_beside(new),) if new else None
 
     def unmet(self):
-        """The same, of the code that has run already."""
-        return self.instead(self._ran.code) if is_a(self._ran, Ran) else None
+        """What is to be followed besides, of the code that has run already; or None."""
+        more = self.instead(self._ran.code) if is_a(self._ran, Ran) else None
+        return more and more[0]
 
 
 def is_librarys(code):
@@ -96,12 +98,15 @@ def is_librarys(code):
 
 
 def functions_of(codes):
-    """That have this code, wherever they are held."""
-    codes = {id(code): code for code in codes if code not in OF_NOBODY}
+    """That have this code, by its id, wherever they are held. None: some may be where the collector does not look (`gc.freeze`)."""
+    codes = {key: code for key, code in codes.items() if key not in OF_NOBODY}
     holders = gc.get_referrers(*codes.values()) if codes else ()
     found = [each for each in holders if is_a(each, types.FunctionType) and id(each.__code__) in codes and not of_library(source_of(each))]
     known = {id(each.__code__) for each in found}
-    OF_NOBODY.update(code for key, code in codes.items() if key not in known)
+    nobodys = {key: code for key, code in codes.items() if key not in known}
+    if nobodys and gc.get_freeze_count():
+        return None
+    OF_NOBODY.update(nobodys)
     return found + (methods_of(found) if found else [])
 
 

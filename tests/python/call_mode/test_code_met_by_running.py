@@ -9,6 +9,7 @@ import copyreg
 import dataclasses
 import enum
 import functools
+import gc
 import heapq
 import io
 import json
@@ -219,6 +220,12 @@ class Pairs(Pair):
     pass
 
 
+class Held(Pair):
+    pass
+
+
+BY_HOLDER = [None]
+_pytree.register_pytree_node(Held, lambda pair: BY_HOLDER[0](pair), lambda items, _: Held(*items))
 REGISTERED = [Registered()]   # which nobody names
 _pytree.register_pytree_node(Pairs, REGISTERED[0].items, lambda items, _: Pairs(*items))
 _pytree.register_pytree_node(Pair, lambda pair: ([pair.a * SETTINGS["scale"]], None), lambda items, _: Pair(*items))
@@ -331,6 +338,43 @@ def test_state_of_what_only_a_library_holds():
         REGISTERED[0].gain = value
 
     compare(fn, escapement.jit(fn), lambda x: x, change)
+
+
+def test_code_that_the_collector_does_not_know():
+    """A server freezes what it has loaded: then nobody knows whose code that is."""
+    def change(value):
+        REGISTERED[0].gain = value
+
+    def fn(x):
+        return _pytree.tree_leaves(Pairs(x))[0]
+
+    gc.freeze()
+    try:
+        jitted = escapement.jit(fn)
+        compare(fn, jitted, lambda x: x, change)
+    finally:
+        gc.unfreeze()
+    assert set(jitted.info()["eager"]) <= {"state_not_compared"}
+
+
+def test_equal_code_of_a_library():
+    """Two classes with the same fields have equal methods; only one is a library's."""
+    made = {"__name__": "torch.of_somebody", "__file__": torch.__file__}
+    exec("def same(x):\n    return x * K", made)
+    made["K"] = 3.0
+    own = {"__name__": "own", "__file__": __file__}
+    exec("def same(x):\n    return x * K", own)
+    assert made["same"].__code__ == own["same"].__code__
+    holder = Registered()
+    for space, changes in ((made, False), (own, True)):
+        holder.items = lambda pair, call=space["same"]: ([call(pair.a)], None)
+        BY_HOLDER[0] = holder.items
+        own["K"] = 2.0
+
+        def fn(x):
+            return _pytree.tree_leaves(Held(x))[0]
+
+        compare(fn, escapement.jit(fn), lambda x: x, (lambda value: own.update(K=value)) if changes else lambda value: None)
 
 
 # --- objects of an installed package among the arguments
