@@ -278,7 +278,7 @@ class Jitted:
         if table.settled and not core().has_begun_a_call():
             if table.settled == "state_not_compared" and self._may_follow_what_runs(table, args):
                 return self._followed(table, args, kwargs)
-            self._count(table.settled, table.watch.unknown)
+            self._count(table.settled, self._unknown(table))
             return self._replay(args, kwargs)
         if table.rests_for and not self._options["strict"] and self._dims is None and table.rests():
             return self._eager(table.rests_for, args, kwargs)
@@ -319,13 +319,16 @@ class Jitted:
 
     def _followed(self, table, args, kwargs):
         """Eagerly, to see what runs: of that perhaps everything can be compared."""
-        self._count(table.settled, table.watch.unknown)
+        self._count(table.settled, self._unknown(table))
         code = {}
         with calls_watched(code):
             result = self._fn(*args, **kwargs)
             whole = seen_whole(code)
         self._search_what_ran(Ran(code) if whole else None)
         return result
+
+    def _unknown(self, table):
+        return table.watch.unknown or ("code that nobody sees, or that is another one at each call" if self._turns > TURNS else None)
 
     def _search_what_ran(self, ran):
         """None: nobody knows."""
