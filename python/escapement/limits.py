@@ -38,6 +38,7 @@ VISITED = limit("VISITED", 65536, "objects and containers that are searched for 
 LONG = limit("LONG", 64, "items of a container in an attribute that is searched whatever its name is; a longer one where some code names it")
 OBJECT_DEPTH = limit("OBJECT_DEPTH", 6, "objects of libraries in attributes of such, and containers in containers, that are watched; functions that read deeper ones go on in replay mode")
 CALL_DEPTH = limit("CALL_DEPTH", 24, "functions called by functions, and objects in attributes of objects, that are searched for what they read; with deeper ones a function goes on in replay mode")
+OBJECTS_OF_CLASS = limit("OBJECTS_OF_CLASS", 64, "objects of classes whose methods have run though no search meets them: what they hold is searched; with more a function goes on in replay mode")
 TURNS = limit("TURNS", 32, "searches of a function for what its code reads that has run, each with what a later recording has run besides; then it goes on in replay mode")
 COMPARED = limit("COMPARED", 65536, "items of a container that are looked at for what a recording has changed: that is done a few times, not at every call")
 ITEMS = limit("ITEMS", 16384, "items of a container, with those of containers in it, that are compared at every call; functions that read larger ones go on in replay mode")

@@ -336,7 +336,7 @@ class Jitted:
             own, before = self.__dict__, self._ran
             own["_turns"] = self._turns + 1 if ran else TURNS + 1
             own["_ran"], self._health.ran = ran if self._turns <= TURNS else Everything(), None
-            kept = self._still_compared() if type(before) is type(self._ran) else None
+            kept = self._still_compared() if self._turns <= TURNS and type(before) is type(self._ran) else None
             for key, table in [*self._tables.items()]:
                 if table is not kept:
                     del self._tables[key]

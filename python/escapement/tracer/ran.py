@@ -9,9 +9,10 @@ import threading
 import types
 import weakref
 
+from ..limits import OBJECTS_OF_CLASS
 from .homes import of_library, of_package, source_of
 from .names import with_inner
-from .objects import is_a
+from .objects import is_a, space_of_class
 
 WAKES = frozenset(("start", "notify", "notify_all"))   # in threading.py: another thread may go on, and what it runs nobody sees
 HOME = os.path.dirname(os.__file__) + os.sep
@@ -107,12 +108,30 @@ def functions_of(codes):
     if nobodys and gc.get_freeze_count():
         return None
     OF_NOBODY.update(nobodys)
-    return found + (methods_of(found) if found else [])
+    owners = owners_of(found) if found else []
+    return None if owners is None else found + owners
 
 
-def methods_of(functions):
-    """Bound ones, whose objects have state."""
-    return [each for each in gc.get_referrers(*functions) if is_a(each, types.MethodType) and any(each.__func__ is function for function in functions)]
+def owners_of(functions):
+    """Bound methods, and the objects whose methods these are: they have state. None: there are too many."""
+    known, holders = {id(function) for function in functions}, gc.get_referrers(*functions)
+    methods = [each for each in holders if is_a(each, types.MethodType) and id(each.__func__) in known]
+    spaces = [each for each in holders if type(each) is dict] if any(map(is_in_class, functions)) else []
+    ids = set(map(id, spaces))
+    kinds = {part for kind in gc.get_referrers(*spaces) if is_a(kind, type) and id(space_of_class(kind)) in ids for part in with_derived(kind)} if spaces else ()
+    objects = [each for each in gc.get_referrers(*kinds) if type(each) in kinds] if kinds else []
+    return methods + objects if len(objects) <= OBJECTS_OF_CLASS else None
+
+
+def is_in_class(function):
+    home, _, _ = function.__qualname__.rpartition(".")
+    return bool(home) and not home.endswith("<locals>")
+
+
+def with_derived(kind):
+    yield kind
+    for each in type.__subclasses__(kind):
+        yield from with_derived(each)
 
 
 def last():

@@ -330,14 +330,53 @@ def test_what_it_reads_is_compared(row):
     compare(ROWS[row], escapement.jit(ROWS[row]), lambda x: x, functools.partial(SETTINGS.__setitem__, "scale"))
 
 
-def test_state_of_what_only_a_library_holds():
+class Inner:
+    gain = 2.0
+
+
+class Called:
+    def __init__(self):
+        self.inner = Inner()
+
+    def __call__(self, pair):
+        return [pair.a * self.inner.gain], None
+
+
+class Slots:
+    __slots__ = ("gain",)
+
+    def flat(self, pair):
+        return [pair.a * self.gain], None
+
+
+class Derived(Called):
+    pass
+
+
+def registered(flat):
+    kind = type("Kind", (Pair,), {})
+    _pytree.register_pytree_node(kind, flat, lambda items, _: kind(*items))
+    return kind
+
+
+def by_closure(held):
+    return lambda pair: held(pair)
+
+
+@pytest.mark.parametrize("how", ["method", "object", "derived", "slots", "default", "closure", "partial", "many"])
+def test_state_of_what_only_a_library_holds(how):
+    made = {"method": Registered, "slots": Slots, "derived": Derived}.get(how, Called)()
+    owner = made.inner if isinstance(made, Called) else made
+    owner.gain = 2.0
+    flat = {"method": lambda: made.items, "slots": lambda: made.flat, "default": lambda: lambda pair, held=made: held(pair), "closure": lambda: by_closure(made), "partial": lambda: functools.partial(Called.__call__, made)}
+    kind, others = registered(flat.get(how, lambda: made)()), [Called() for _ in range(100 if how == "many" else 0)]
+
     def fn(x):
-        return _pytree.tree_leaves(Pairs(x))[0]
+        return _pytree.tree_leaves(kind(x))[0]
 
-    def change(value):
-        REGISTERED[0].gain = value
-
-    compare(fn, escapement.jit(fn), lambda x: x, change)
+    jitted = escapement.jit(fn)
+    compare(fn, jitted, lambda x: x, lambda value: setattr(owner, "gain", value))
+    assert set(jitted.info()["eager"]) == ({"state_not_compared"} if others else set())
 
 
 def test_code_that_the_collector_does_not_know():
