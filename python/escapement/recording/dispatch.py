@@ -5,6 +5,7 @@ where nothing stands yet, so that importing this package changes nothing for any
 """
 
 import functools
+import importlib
 import math
 import operator
 
@@ -109,10 +110,22 @@ def make_recordable(operator):
     kernel = OWN_KERNELS.get(operator.name()) or operator.py_kernels.get(torch._C.DispatchKey.CompositeExplicitAutograd)
     if kernel is None:
         return False
-    operator.py_kernels[key] = kernel
+    operator.py_kernels[key] = unless_traced(operator, kernel, torch._C.DispatchKeySet(key))
     operator.non_fallthrough_keys = operator.non_fallthrough_keys.add(key)
     operator._dispatch_cache.clear()
     return True
+
+
+def unless_traced(operator, kernel, keys):
+    """What is deferred may itself trace this operator (`torch.cond` compiles, the first time): those are fake tensors, and others' business."""
+    @functools.wraps(kernel)
+    def run(*args, **kwargs):
+        if torch._C._len_torch_dispatch_stack() == 0:
+            return kernel(*args, **kwargs)
+        with torch._C._ExcludeDispatchKeyGuard(keys):
+            return operator(*args, **kwargs)
+
+    return run
 
 
 # --- control flow. Each body is a region of its own, compiled once; which side runs, and how often, is decided at run time by one library
@@ -144,7 +157,9 @@ def loop(condition, body, carried, additional=(), **settings):
 
 def each(body, xs, others):
     results = flow("map", (body,), len(xs), 0, (*xs, *others))
-    return torch._higher_order_ops.map.map_dense(body, xs, others) if results is None else results
+    if results is None:   # the package's own name `map` is a function
+        return importlib.import_module("torch._higher_order_ops.map").map_dense(body, xs, others)
+    return results
 
 
 def scan(body, carried, xs, additional):
