@@ -116,11 +116,14 @@ def make_recordable(operator):
     return True
 
 
+TRACED = torch._subclasses.FakeTensor, torch._subclasses.functional_tensor.FunctionalTensor
+
+
 def unless_traced(operator, kernel, keys):
     """What is deferred may itself trace this operator (`torch.cond` compiles, the first time): those are fake tensors, and others' business."""
     @functools.wraps(kernel)
     def run(*args, **kwargs):
-        if torch._C._len_torch_dispatch_stack() == 0:
+        if not any(isinstance(value, TRACED) for value in torch.utils._pytree.tree_leaves((args, kwargs))):
             return kernel(*args, **kwargs)
         with torch._C._ExcludeDispatchKeyGuard(keys):
             return operator(*args, **kwargs)
