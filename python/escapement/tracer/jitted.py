@@ -337,16 +337,15 @@ class Jitted:
             own["_turns"] = self._turns + 1 if ran else TURNS + 1
             own["_ran"], self._health.ran = ran if self._turns <= TURNS else Everything(), None
             kept = self._still_compared() if self._turns <= TURNS and type(before) is type(self._ran) else None
-            for key, table in [*self._tables.items()]:
-                if table is not kept:
-                    del self._tables[key]
-                    table.clear()
+            for key in [key for key, table in self._tables.items() if table is kept]:
+                del self._tables[key]   # which names what was searched until now
+            self._release()
             own["_table"] = kept
             if kept is not None:
-                self._tables.clear()
                 self._tables[kept.watch.key()] = kept
 
     def _search(self):
+        """What the function reaches now. Code that has run and that this does not meet is searched beside it."""
         watch = Watch(self._fn, self._kinds, self._ran)
         more = watch.searched.unmet()
         if more is None:

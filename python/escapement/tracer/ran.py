@@ -17,8 +17,6 @@ from .objects import is_a, space_of_class
 WAKES = frozenset(("start", "notify", "notify_all"))   # in threading.py: another thread may go on, and what it runs nobody sees
 HOME = os.path.dirname(os.__file__) + os.sep
 WORKERS = HOME + "concurrent", HOME + "multiprocessing"
-
-
 OF_NOBODY = weakref.WeakValueDictionary()   # id -> code that no function has, or only one of a library; code with other names may be equal
 
 
@@ -99,7 +97,8 @@ def is_librarys(code):
 
 
 def functions_of(codes):
-    """That have this code, by its id, wherever they are held. None: some may be where the collector does not look (`gc.freeze`)."""
+    """That have this code, by its id, wherever they are held, and the owners of these. None, where nobody knows: some may stand where the collector does not look
+    (`gc.freeze`), or there are too many owners."""
     codes = {key: code for key, code in codes.items() if key not in OF_NOBODY}
     holders = gc.get_referrers(*codes.values()) if codes else ()
     found = [each for each in holders if is_a(each, types.FunctionType) and id(each.__code__) in codes and not of_library(source_of(each))]
