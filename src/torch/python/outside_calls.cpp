@@ -8,12 +8,14 @@ namespace {
 
 std::unordered_set<const PyMethodDef*> watched;   // under the GIL, as all here
 PyObject* told = nullptr;
+PyObject* imports = nullptr;   // the code by which Python imports a file that it has not
 
 struct Watching {
   int depth = 0;   // recordings inside of each other
   Py_tracefunc before = nullptr;
   PyObject* before_object = nullptr;
   PyObject* code = nullptr;   // a dict for what has run
+  const PyFrameObject* importing = nullptr;   // the outermost of those that go on
 };
 thread_local Watching watching;
 
@@ -25,17 +27,26 @@ int tell(PyObject* function, PyFrameObject* frame) {
 
 bool is_watched(PyObject* function) { return PyCFunction_Check(function) && watched.contains(reinterpret_cast<PyCFunctionObject*>(function)->m_ml); }
 
-int keep_code(PyFrameObject* frame) {
-  PyCodeObject* const code = PyFrame_GetCode(frame);
+int keep_code(PyCodeObject* code) {
   PyObject* const key = PyLong_FromVoidPtr(code);
   const int failed = key ? PyDict_SetItem(watching.code, key, reinterpret_cast<PyObject*>(code)) : -1;
   Py_XDECREF(key);
+  return failed;
+}
+
+// What runs while a file is imported runs once in a process, whoever calls. An end that nobody reports is noticed: then all that runs later is missing, too.
+int note_code(PyFrameObject* frame, int what) {
+  if (what == PyTrace_RETURN && frame == watching.importing) watching.importing = nullptr;
+  if (what != PyTrace_CALL || watching.importing) return 0;
+  PyCodeObject* const code = PyFrame_GetCode(frame);
+  if (reinterpret_cast<PyObject*>(code) == imports) watching.importing = frame;
+  const int failed = keep_code(code);
   Py_DECREF(code);
   return failed;
 }
 
 int note(PyObject*, PyFrameObject* frame, int what, PyObject* argument) {
-  if (what == PyTrace_CALL && watching.code && keep_code(frame) != 0) return -1;
+  if (watching.code && note_code(frame, what) != 0) return -1;
   if (what == PyTrace_C_CALL && is_watched(argument) && tell(argument, frame) != 0) return -1;
   const Py_tracefunc before = watching.before;
   return before ? before(watching.before_object, frame, what, argument) : 0;
@@ -68,6 +79,7 @@ void end() {
   watching.before = nullptr;
   Py_CLEAR(watching.before_object);
   Py_CLEAR(watching.code);
+  watching.importing = nullptr;
 }
 
 constexpr const char* kWatch = "escapement.watch";
@@ -93,19 +105,20 @@ PyObject* watch_calls(PyObject*, PyObject* code) {
 PyObject* watches_calls(PyObject*, PyObject*) { return PyBool_FromLong(watching.depth != 0); }
 
 PyObject* outside_calls(PyObject*, PyObject* args) {
-  PyObject *functions, *callback;
-  if (!PyArg_ParseTuple(args, "O!O", &PyList_Type, &functions, &callback)) return nullptr;
+  PyObject *functions, *callback, *importing;
+  if (!PyArg_ParseTuple(args, "O!OO!", &PyList_Type, &functions, &callback, &PyCode_Type, &importing)) return nullptr;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(functions); ++i) {
     PyObject* const function = PyList_GET_ITEM(functions, i);
     if (!PyCFunction_Check(function)) return PyErr_Format(PyExc_TypeError, "%R is no function of C", function);
     watched.insert(reinterpret_cast<PyCFunctionObject*>(function)->m_ml);
   }
   Py_XSETREF(told, Py_NewRef(callback));
+  Py_XSETREF(imports, Py_NewRef(importing));
   Py_RETURN_NONE;
 }
 
 PyMethodDef kFunctions[] = {
-    {"outside_calls", outside_calls, METH_VARARGS, "outside_calls(functions, told): told(function, frame) is called for calls of these C functions that watch_calls sees."},
+    {"outside_calls", outside_calls, METH_VARARGS, "outside_calls(functions, told, importing): told(function, frame) is called for calls of these C functions that watch_calls sees. What runs below the code `importing` is not noted."},
     {"watch_calls", watch_calls, METH_O, "watch_calls(code): an object; as long as it lives, the C functions are looked at that this thread calls, and the dict, if it is one, gets the code that runs, by its id."},
     {"watches_calls", watches_calls, METH_NOARGS, "Whether this thread's are."},
     {nullptr, nullptr, 0, nullptr}};

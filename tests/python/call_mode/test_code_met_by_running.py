@@ -11,6 +11,7 @@ import enum
 import functools
 import gc
 import heapq
+import importlib
 import io
 import json
 import logging
@@ -473,3 +474,54 @@ def test_methods_of_arguments(package, kind, method, change):
         return getattr(box, method)() + 1
 
     compare(fn, escapement.jit(fn), make, functools.partial(change, package))
+
+
+IMPORTED = """
+import dataclasses
+from {home} import BY_HOLDER, SETTINGS
+
+@dataclasses.dataclass
+class Options:
+    gain: float = 1.0
+
+GAIN = Options().gain * BY_HOLDER[0](None) * SETTINGS["scale"]
+"""
+
+
+@pytest.mark.parametrize("when", ["while recording", "before"])
+def test_what_runs_as_a_file_is_imported(when, tmp_path, monkeypatch):
+    """It runs once, whoever calls: no reason to record anew. What runs afterwards, too, is compared."""
+    own = {"K": 3.0, "__name__": "own", "__file__": __file__}
+    exec("def held(x):\n    return K", own)
+    BY_HOLDER[0] = own["held"]
+    (tmp_path / "late_options.py").write_text(IMPORTED.format(home=__name__))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "late_options", raising=False)
+    kind = registered(lambda pair: ([pair.a * BY_HOLDER[0](None)], None))
+
+    library = {"__name__": "torch.of_somebody", "__file__": torch.__file__}
+    exec(compile("def load():\n    import late_options\n    return late_options.GAIN", torch.__file__, "exec"), library)
+    load = library["load"]
+
+    def once(x):
+        return x * load()
+
+    def again(x):
+        return _pytree.tree_leaves(kind(once(x)))[0]
+
+    def change(value):
+        own["K"] = value
+
+    for fn, recordings in ((once, 1), (again, 4)):
+        own["K"] = 3.0
+        sys.modules.pop("late_options", None)
+        if when == "before":
+            importlib.import_module("late_options")
+        jitted = escapement.jit(fn)
+        x = torch.ones(3, 2)
+        with torch.no_grad():
+            torch.testing.assert_close(jitted(x), jitted(x))
+        hits = sum(version["hits"] for region in jitted.info()["regions"] for version in region["versions"])
+        assert hits == (1 if fn is once else 0)
+        compare(fn, jitted, lambda x: x, change)
+        assert jitted.info()["recordings"] <= recordings and not jitted.info()["eager"]

@@ -75,7 +75,8 @@ def test_a_cache_that_grows_is_one_recording():
     info = jitted.info()
     assert not info["eager"] and not any(region["fallbacks"] for region in info["regions"])
     assert (info["keys"], info["recordings"], info["versions"]) == (2, 2, 2)   # the prompt, and every later step
-    assert sum(version["hits"] for region in info["regions"] for version in region["versions"]) == 3 * 21 - 2
+    hits = sum(version["hits"] for region in info["regions"] for version in region["versions"])
+    assert hits == 3 * 21 - 2 * 2   # of a library so large only that is searched which has run: each was recorded once more when that was known
 
 
 def test_the_librarys_own_generate_with_a_cache_changed_in_place():
@@ -87,8 +88,8 @@ def test_the_librarys_own_generate_with_a_cache_changed_in_place():
     settings = dict(max_new_tokens=20, do_sample=False, pad_token_id=0, attention_mask=torch.ones_like(ids))
     want = model.generate(ids, **settings)
     model.forward = escapement.jit(model.forward)
-    got = model.generate(ids, **settings)
-    assert torch.equal(got, want)
+    for _ in range(3):
+        assert torch.equal(model.generate(ids, **settings), want)
     info = model.forward.info()
     assert (info["recordings"], info["versions"]) == (2, 2) and not info["eager"]
-    assert sum(version["hits"] for region in info["regions"] for version in region["versions"]) == 18
+    assert sum(version["hits"] for region in info["regions"] for version in region["versions"]) == 3 * 20 - 2 * 2   # each recorded twice, see above
