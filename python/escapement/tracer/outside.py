@@ -39,6 +39,7 @@ SYSTEMS = """urandom getrandom stat lstat fstat access times getloadavg getcwd g
 PROCESS = (sys, "getrecursionlimit getswitchinterval"), (threading, "get_ident get_native_id"), (_signal, "getsignal"), (select, "select"), (gc, "isenabled get_threshold get_count get_debug")
 SETTINGS = "get_num_threads is_anomaly_enabled is_anomaly_check_nan_enabled get_autocast_dtype is_autocast_cache_enabled".split()   # of torch
 UUIDS = "generate_time_safe", "UuidCreate"
+SIGNALS = sorted(map(int, _signal.valid_signals()))
 CODE = (".py", ".pyc", ".pyi", ".so")   # that Python reads for itself, as it imports or shows a line
 SYSTEM = ("/proc/", "/sys/")            # what the system says of itself
 NOTES = ("logging", "warnings.py", "threading.py", "queue.py", "linecache.py", "inspect.py", "tokenize.py", "traceback.py", "importlib", "zipimport.py", "dataclasses.py", "reprlib.py")
@@ -84,7 +85,7 @@ SEED = super(random.Random, random.Random(0)).seed   # from the system, where no
 
 @functools.cache
 def tell_of_calls():
-    core().outside_calls(read_anew(), called, importlib._bootstrap._find_and_load.__code__)
+    core().outside_calls(read_anew(), called)
 
 
 def called(function, frame):
@@ -110,11 +111,26 @@ def is_quiet(frame):
     return frame.f_code.co_filename.startswith(QUIET) or frame.f_globals.get("__name__", "").startswith(PROGRESS)
 
 
+def asides():
+    """Code that is not the program's doing wherever it runs: what a file does as it is imported, once in a process, whoever calls; what the collector of garbage and
+    signals call, at any time."""
+    handlers = map(_signal.getsignal, SIGNALS)
+    return importlib._bootstrap._find_and_load.__code__, *filter(None, map(code_of, (*gc.callbacks, *handlers)))
+
+
+def code_of(called):
+    """The code of a function, a bound method, a partial function or an object that can be called; else None."""
+    while isinstance(called, functools.partial):
+        called = called.func
+    called = getattr(called, "__func__", called)
+    return getattr(called if hasattr(called, "__code__") else getattr(type(called), "__call__", None), "__code__", None)
+
+
 @contextlib.contextmanager
 def calls_watched(code=None):
     """In this thread. `code`: a dict that gets what code runs (ran.py)."""
     tell_of_calls()
-    watch = core().watch_calls(code)   # it ends with the object, wherever an interrupt comes
+    watch = core().watch_calls(code, asides() if code is not None else ())   # it ends with the object, wherever an interrupt comes
     try:
         yield
     finally:

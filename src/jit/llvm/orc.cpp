@@ -33,6 +33,7 @@
 #include <thread>
 
 #include "jit/llvm/llvm_compat.h"
+#include "jit/llvm/perf_map.h"
 #include "jit/run/row_block.h"
 #include "support/error.h"
 #include "trace/scalar.h"
@@ -108,7 +109,9 @@ std::unique_ptr<orc::LLJIT> create_jit(const orc::JITTargetMachineBuilder& machi
           [](ESCAPEMENT_LINKING_LAYER_PARAMETERS(session)) -> llvm::Expected<std::unique_ptr<orc::ObjectLayer>> {
             auto memory = llvm::jitlink::InProcessMemoryManager::Create();
             if (!memory) return memory.takeError();
-            return std::make_unique<orc::ObjectLinkingLayer>(session, std::move(*memory));
+            auto layer = std::make_unique<orc::ObjectLinkingLayer>(session, std::move(*memory));
+            if (auto names = perf_map()) layer->addPlugin(std::move(names));
+            return layer;
           });
   return take(builder.create());
 }

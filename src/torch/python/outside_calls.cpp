@@ -8,14 +8,14 @@ namespace {
 
 std::unordered_set<const PyMethodDef*> watched;   // under the GIL, as all here
 PyObject* told = nullptr;
-PyObject* imports = nullptr;   // the code by which Python imports a file that it has not
 
 struct Watching {
   int depth = 0;   // recordings inside of each other
   Py_tracefunc before = nullptr;
   PyObject* before_object = nullptr;
   PyObject* code = nullptr;   // a dict for what has run
-  const PyFrameObject* importing = nullptr;   // the outermost of those that go on
+  PyObject* asides = nullptr; // a tuple of code
+  const PyFrameObject* aside = nullptr;   // the outermost of these that runs
 };
 thread_local Watching watching;
 
@@ -34,20 +34,26 @@ int keep_code(PyCodeObject* code) {
   return failed;
 }
 
-// What runs while a file is imported runs once in a process, whoever calls. An end that nobody reports is noticed: then all that runs later is missing, too.
+bool is_aside(const PyCodeObject* code) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(watching.asides); ++i)
+    if (PyTuple_GET_ITEM(watching.asides, i) == reinterpret_cast<const PyObject*>(code)) return true;
+  return false;
+}
+
+// An end that nobody reports is noticed: then all that runs later is missing, too (ran.py looks for the last).
 int note_code(PyFrameObject* frame, int what) {
-  if (what == PyTrace_RETURN && frame == watching.importing) watching.importing = nullptr;
-  if (what != PyTrace_CALL || watching.importing) return 0;
+  if (what == PyTrace_RETURN && frame == watching.aside) watching.aside = nullptr;
+  if (what != PyTrace_CALL || watching.aside) return 0;
   PyCodeObject* const code = PyFrame_GetCode(frame);
-  if (reinterpret_cast<PyObject*>(code) == imports) watching.importing = frame;
-  const int failed = keep_code(code);
+  if (is_aside(code)) watching.aside = frame;
+  const int failed = watching.aside ? 0 : keep_code(code);
   Py_DECREF(code);
   return failed;
 }
 
 int note(PyObject*, PyFrameObject* frame, int what, PyObject* argument) {
   if (watching.code && note_code(frame, what) != 0) return -1;
-  if (what == PyTrace_C_CALL && is_watched(argument) && tell(argument, frame) != 0) return -1;
+  if (what == PyTrace_C_CALL && !watching.aside && is_watched(argument) && tell(argument, frame) != 0) return -1;
   const Py_tracefunc before = watching.before;
   return before ? before(watching.before_object, frame, what, argument) : 0;
 }
@@ -79,7 +85,8 @@ void end() {
   watching.before = nullptr;
   Py_CLEAR(watching.before_object);
   Py_CLEAR(watching.code);
-  watching.importing = nullptr;
+  Py_CLEAR(watching.asides);
+  watching.aside = nullptr;
 }
 
 constexpr const char* kWatch = "escapement.watch";
@@ -94,32 +101,35 @@ void end_of(PyObject* watch) {
 }
 
 // Of recordings inside of each other the outermost is told what has run.
-PyObject* watch_calls(PyObject*, PyObject* code) {
+PyObject* watch_calls(PyObject*, PyObject* args) {
+  PyObject *code, *asides;
+  if (!PyArg_ParseTuple(args, "OO!", &code, &PyTuple_Type, &asides)) return nullptr;
   if (code != Py_None && !PyDict_Check(code)) return PyErr_Format(PyExc_TypeError, "%R is no dict", code);
   PyObject* const watch = PyCapsule_New(&watching, kWatch, end_of);
   if (watch) begin();
-  if (watch && watching.depth == 1) Py_XSETREF(watching.code, code == Py_None ? nullptr : Py_NewRef(code));
+  if (!watch || watching.depth != 1) return watch;
+  Py_XSETREF(watching.asides, Py_NewRef(asides));
+  Py_XSETREF(watching.code, code == Py_None ? nullptr : Py_NewRef(code));
   return watch;
 }
 
 PyObject* watches_calls(PyObject*, PyObject*) { return PyBool_FromLong(watching.depth != 0); }
 
 PyObject* outside_calls(PyObject*, PyObject* args) {
-  PyObject *functions, *callback, *importing;
-  if (!PyArg_ParseTuple(args, "O!OO!", &PyList_Type, &functions, &callback, &PyCode_Type, &importing)) return nullptr;
+  PyObject *functions, *callback;
+  if (!PyArg_ParseTuple(args, "O!O", &PyList_Type, &functions, &callback)) return nullptr;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(functions); ++i) {
     PyObject* const function = PyList_GET_ITEM(functions, i);
     if (!PyCFunction_Check(function)) return PyErr_Format(PyExc_TypeError, "%R is no function of C", function);
     watched.insert(reinterpret_cast<PyCFunctionObject*>(function)->m_ml);
   }
   Py_XSETREF(told, Py_NewRef(callback));
-  Py_XSETREF(imports, Py_NewRef(importing));
   Py_RETURN_NONE;
 }
 
 PyMethodDef kFunctions[] = {
-    {"outside_calls", outside_calls, METH_VARARGS, "outside_calls(functions, told, importing): told(function, frame) is called for calls of these C functions that watch_calls sees. What runs below the code `importing` is not noted."},
-    {"watch_calls", watch_calls, METH_O, "watch_calls(code): an object; as long as it lives, the C functions are looked at that this thread calls, and the dict, if it is one, gets the code that runs, by its id."},
+    {"outside_calls", outside_calls, METH_VARARGS, "outside_calls(functions, told): told(function, frame) is called for calls of these C functions that watch_calls sees."},
+    {"watch_calls", watch_calls, METH_VARARGS, "watch_calls(code, asides): an object; as long as it lives, the C functions are looked at that this thread calls, and the dict, if it is one, gets the code that runs, by its id, but for the code of the tuple and what it calls."},
     {"watches_calls", watches_calls, METH_NOARGS, "Whether this thread's are."},
     {nullptr, nullptr, 0, nullptr}};
 

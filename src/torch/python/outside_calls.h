@@ -2,8 +2,9 @@
 // each call of the program, and no audit hook tells of them; a profile function sees each call.
 //
 //   outside_calls(functions, told)   told(function, frame) is called for each call of one of these by the thread that is watched
-//   watch_calls(code)                for this thread, as long as what it gives lives; a profiler that is there already goes on. `code`: None, or a
-//                                    dict that gets the code objects of Python that run, each under its id
+//   watch_calls(code, asides)        for this thread, as long as what it gives lives; a profiler that is there already goes on. `code`: None, or a
+//                                    dict that gets the code objects of Python that run, each under its id; not those of the tuple
+//                                    `asides`, nor what they call
 #pragma once
 
 #include <Python.h>

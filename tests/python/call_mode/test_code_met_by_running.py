@@ -18,9 +18,11 @@ import logging
 import operator
 import pickle
 import re
+import signal
 import string
 import sys
 import textwrap
+import time
 import types
 import unittest.mock
 import weakref
@@ -525,3 +527,55 @@ def test_what_runs_as_a_file_is_imported(when, tmp_path, monkeypatch):
         assert hits == (1 if fn is once else 0)
         compare(fn, jitted, lambda x: x, change)
         assert jitted.info()["recordings"] <= recordings and not jitted.info()["eager"]
+
+
+class Timer:
+    """As those of Dask and of profilers."""
+
+    def __init__(self):
+        self.calls, self.seconds, self.begun = 0, 0.0, 0.0
+
+    def __call__(self, *_):
+        self.note(time.perf_counter())
+
+    def method(self, *_):
+        self.note(time.perf_counter())
+
+    def note(self, now):
+        self.calls += 1
+        self.seconds, self.begun = self.seconds + now - self.begun, now
+
+
+@pytest.fixture
+def often():
+    threshold, handler = gc.get_threshold(), signal.getsignal(signal.SIGALRM)
+    gc.set_threshold(10)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, handler)
+    gc.set_threshold(*threshold)
+
+
+@pytest.mark.parametrize("how", ["object", "method", "function", "partial", "signal"])
+def test_what_runs_at_any_time_is_not_the_programs(how, often):
+    """Collections and signals come when they like: what their handlers read changes between calls, and is no reason to record anew."""
+    timer = Timer()
+    called = {"object": timer, "function": lambda *given: timer(*given), "partial": functools.partial(Timer.method, timer)}.get(how, timer.method)
+    if how == "signal":
+        signal.signal(signal.SIGALRM, called)
+        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+    else:
+        gc.callbacks.append(called)
+    jitted = escapement.jit(lambda x: torch.softmax(x * SETTINGS["scale"], -1))
+    try:
+        with torch.no_grad():
+            for size in (3, 1, 0, 7, 5):
+                x = torch.arange(2.0 * size).reshape(size, 2)
+                before = timer.calls
+                torch.testing.assert_close(jitted(x), torch.softmax(x * 2, -1))
+                assert size != 3 or timer.calls > before   # while it was recorded
+    finally:
+        if how != "signal":
+            gc.callbacks.remove(called)
+    (version,) = jitted.info()["regions"][0]["versions"]
+    assert version["hits"] == 4 and not jitted.info()["eager"]
