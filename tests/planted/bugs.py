@@ -730,4 +730,10 @@ BUGS = [
         "in call mode all is recorded anew where other code has run", ("call_mode/test_large_programs.py",)),
     Bug("long_names_wrap", "python", "python/escapement/tracer/instructions.py", "    while first and operations[first - 1] == EXTENDED_ARG:\n", "    while False:\n",
         "in call mode a global is not compared whose name is the 128th of its function", ("call_mode/test_large_programs.py",)),
+    Bug("what_comes_at_any_time_counts", "torch", "src/torch/python/outside_calls.cpp", "  if (is_aside(code)) watching.aside = frame;\n", "",
+        "in call mode handlers of signals and of the collector that run while a recording is made make it anew", ("call_mode/test_code_met_by_running.py",)),
+    Bug("an_import_hides_what_follows", "torch", "src/torch/python/outside_calls.cpp", "  if (what == PyTrace_RETURN && frame == watching.aside) watching.aside = nullptr;\n", "",
+        "in call mode a function that imports a file while it is recorded goes on in replay mode", ("call_mode/test_code_met_by_running.py",)),
+    Bug("garbage_is_the_programs", "torch", "src/torch/python/outside_calls.cpp", "std::string_view(phase) == \"start\";", "false;",
+        "in call mode finalizers of somebody's garbage that run while a recording is made send a function to replay mode", ("call_mode/test_code_met_by_running.py",)),
 ]

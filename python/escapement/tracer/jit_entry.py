@@ -8,7 +8,6 @@ a changed argument container. Attempt is the evidence.
 """
 
 import dis
-import gc
 import itertools
 import os
 import sys
@@ -33,7 +32,7 @@ from .json_numbers import json_reads_them
 from .numpy_products import numpy_multiplies_them
 from .number_types import numbers_have_types
 from .objects import is_a
-from .outside import calls_watched
+from .outside import calls_watched, collect_garbage
 from .ran import seen_whole
 from .results import Builder, Ended, Results, attributes_of_dict, changed, is_marked, snapshot, store
 from .size_arguments import sizes_are_said
@@ -243,7 +242,7 @@ class Entry:
             raise Bypass(box[0])
         if core().recording() and any(map(is_marked, (*leaves, *flat.leaves))):
             raise Marked(box[0])
-        if flat.held_elsewhere(box) and not (core().recording() and gc.collect() and not flat.held_elsewhere(box)):
+        if flat.held_elsewhere(box) and not (core().recording() and collect_garbage() and not flat.held_elsewhere(box)):
             raise Bypass(box[0])
         if made and flat.given_held(box, made, [*given, *before, *(children for *_, children in before)]):
             self._put_away[threading.get_ident()], self.ever_put_away = made, True

@@ -85,7 +85,8 @@ SEED = super(random.Random, random.Random(0)).seed   # from the system, where no
 
 @functools.cache
 def tell_of_calls():
-    core().outside_calls(read_anew(), called)
+    core().outside_calls(read_anew(), called, gc.collect)
+    gc.callbacks.insert(0, core().collection)
 
 
 def called(function, frame):
@@ -115,7 +116,12 @@ def asides():
     """Code that is not the program's doing wherever it runs: what a file does as it is imported, once in a process, whoever calls; what the collector of garbage and
     signals call, at any time."""
     handlers = map(_signal.getsignal, SIGNALS)
-    return importlib._bootstrap._find_and_load.__code__, *filter(None, map(code_of, (*gc.callbacks, *handlers)))
+    return importlib._bootstrap._find_and_load.__code__, collect_garbage.__code__, *filter(None, map(code_of, (*gc.callbacks, *handlers)))
+
+
+def collect_garbage():
+    """For ourselves."""
+    return gc.collect()
 
 
 def code_of(called):

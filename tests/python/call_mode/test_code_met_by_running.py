@@ -579,3 +579,54 @@ def test_what_runs_at_any_time_is_not_the_programs(how, often):
             gc.callbacks.remove(called)
     (version,) = jitted.info()["regions"][0]["versions"]
     assert version["hits"] == 4 and not jitted.info()["eager"]
+
+
+class Session:
+    """Garbage in a cycle, as sockets and sessions are. There are many, all of which have state."""
+    ended = 0
+
+    def __init__(self):
+        self.itself, self.name = self, "a"
+
+    def __del__(self):
+        Session.ended += len(self.name)
+
+
+def test_finalizers_of_garbage_are_not_the_programs():
+    def fn(x):
+        gc.enable()   # a collection comes while this runs
+        made = [[] for _ in range(2000)]
+        gc.disable()
+        return torch.softmax(x * len(made), -1)
+
+    kept, jitted = [Session() for _ in range(100)], escapement.jit(fn)
+    gc.disable()
+    try:
+        with torch.no_grad():
+            for size in (3, 1, 0, 7, 5):
+                for _ in range(9):
+                    Session()
+                before, x = Session.ended, torch.arange(2.0 * size).reshape(size, 2)
+                torch.testing.assert_close(jitted(x), torch.softmax(x * 2000, -1))
+                assert size != 3 or Session.ended == before + 9   # while it was recorded
+    finally:
+        gc.enable()
+    (version,) = jitted.info()["regions"][0]["versions"]
+    assert kept and version["hits"] == 4 and not jitted.info()["eager"]
+
+
+def test_finalizers_for_which_the_program_asks_are():
+    def fn(x):
+        Session()
+        gc.collect()
+        return x * Session.ended
+
+    Session.ended = 0
+    jitted = escapement.jit(fn)
+    with torch.no_grad():
+        for rows in (3, 1, 2):
+            for _ in range(2):
+                ours = jitted(torch.ones(rows))
+                at = Session.ended
+                torch.testing.assert_close(ours, torch.ones(rows) * at)
+                torch.testing.assert_close(fn(torch.ones(rows)), torch.ones(rows) * (at + 1))
