@@ -5,9 +5,11 @@ Of the rest nobody knows what they say next: iterators and generators, files, so
 (UNKNOWN): it goes on in replay mode.
 """
 
+import builtins
 import collections
 import functools
 import gc
+import importlib.machinery
 import io
 import operator
 import sys
@@ -17,9 +19,11 @@ import weakref
 import torch
 
 from ..limits import ARRAY_BYTES
+from .homes import file_of, of_package
 from .objects import is_a
 
 UNKNOWN = object()
+EXTENSIONS = tuple(importlib.machinery.EXTENSION_SUFFIXES)
 SUSPENDED = """_socket.socket socket.socket ssl.SSLSocket select.epoll select.poll sqlite3.Connection sqlite3.Cursor zlib.Compress zlib.Decompress _bz2.BZ2Compressor
                _bz2.BZ2Decompressor _lzma.LZMACompressor _lzma.LZMADecompressor xml.etree.ElementTree.Element torch.storage.UntypedStorage torch.storage.TypedStorage
                _contextvars.Context""".split()   # by name: few programs load them
@@ -28,6 +32,11 @@ COUNTS = frozenset(("is_set", "get_value", "locked"))   # or one of several proc
 CONTEXTS = frozenset(("getcontext", "localcontext", "Decimal"))   # who says so computes in decimal's context
 # Their objects hold what the program gave them. Of others in the standard library, too, but of these too much hangs on them.
 HOLDERS = ("numpy.ma", "torch.distributions", "torch.optim", "torch.amp", "torch.utils.data")
+# Their objects are data, and their methods read all of it, whatever the program names.
+DATA = frozenset("argparse calendar configparser csv email gettext http mailbox networkx numpy optparse pprint reprlib scipy sklearn statistics string textwrap".split())
+OPAQUE = frozenset(("pandas", "PIL"))   # of which most lies in C
+FIXED = ("pandas._libs", "pandas.core.dtypes", "frozendict", "regex", "msgspec")   # what never changes, or holds nothing itself, also in C
+IMMUTABLE = 1 << 8   # of a type's flags: a static one, as Python's own are
 NO_HOLDERS = ("builtins", "ctypes", "importlib", "logging", "types", "typing", "unittest", "sys", "_io")
 
 
@@ -58,6 +67,25 @@ def is_holder(kind):
     return home in sys.stdlib_module_names and home not in NO_HOLDERS or kind.__module__.startswith(HOLDERS) or issubclass(kind, types.SimpleNamespace)
 
 
+def holds_data(kind):
+    return any(type(part.__module__) is str and part.__module__.partition(".")[0] in DATA for part in kind.__mro__[:-1])
+
+
+@functools.lru_cache(maxsize=4096)
+def is_opaque(kind):
+    return any(map(is_of_opaque_c, kind.__mro__[:-1]))
+
+
+def is_of_opaque_c(kind):
+    """A class of an installed package whose objects keep what they hold in C, where nobody can look."""
+    if type(kind.__module__) is not str or kind.__module__.startswith(FIXED):
+        return False
+    if kind.__module__ == "builtins":   # or by other languages' binders, which give no name of a module
+        return not kind.__flags__ & IMMUTABLE and not kind.__dictoffset__ and vars(builtins).get(kind.__name__) is not kind
+    file = file_of(kind)
+    return kind.__module__.partition(".")[0] in OPAQUE or file is not None and of_package(file) and file.endswith(EXTENSIONS)
+
+
 def behind(value):
     """What a view of a dict, or a weak proxy, stands for; None of anything else."""
     if type(value) in VIEWS:
@@ -75,6 +103,12 @@ def behind(value):
 def reading(value, names, is_own):
     """How the state of an object is read; None where it has none beyond what is compared anyway; UNKNOWN. `names`: those in the program's own code."""
     kind = type(value)
+    if is_opaque(kind):
+        return UNKNOWN
+    if is_a(value, BaseException):
+        return functools.partial(getattr, value, "args")
+    if is_mock(value):
+        return UNKNOWN if vars(value)["_mock_children"] else functools.partial(answers_of, value)
     known = READINGS.get(f"{kind.__module__}.{kind.__qualname__}")
     if known is not None:
         return known(value, names)
@@ -101,6 +135,16 @@ def of_decimal(names):
     """The context in which this thread computes."""
     decimal = sys.modules.get("decimal")
     return None if decimal is None or CONTEXTS.isdisjoint(names) else lambda: form_of_context(decimal.getcontext(), names)
+
+
+def is_mock(value):
+    mock = sys.modules.get("unittest.mock")
+    return mock is not None and is_a(value, mock.NonCallableMock)
+
+
+def answers_of(mock):
+    """What it gives when it is called."""
+    return tuple(vars(mock).get(name) for name in ("_mock_return_value", "_mock_side_effect", "_mock_wraps"))
 
 
 def keys_of(ordered):

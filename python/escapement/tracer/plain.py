@@ -12,6 +12,7 @@ import collections
 import contextvars
 import enum
 import functools
+import io
 import logging
 import os
 import sys
@@ -22,7 +23,7 @@ import torch
 
 from ..limits import ARRAY_BYTES, ITEMS, OBJECT_DEPTH, PLACES
 from .asked import NOT_CALLED, All, classes_of, may_be_anything, names_of_own, names_read
-from .library_objects import UNKNOWN, Looked, of_decimal, reading
+from .library_objects import UNKNOWN, Looked, holds_data, of_decimal, reading
 from .names import reaches_modules_by_name, texts_in
 from .objects import is_a, space_of_class
 from .homes import file_in, file_of, is_own, of_library, of_package, of_program, source_of
@@ -35,8 +36,9 @@ ALIKE = frozenset((int, float, str, bytes, bool))                # of which equa
 HELD = (torch.Tensor, torch.nn.Module, torch.Generator)          # watched otherwise
 LISTS = (list, dict)
 MEMORY = (bytearray, array.array, memoryview)
-NOT_WALKED = (*COMPARED, type, types.FunctionType, types.BuiltinFunctionType, tuple, enum.Enum,   # an enum's members are what they are
-              logging.Logger, logging.Handler, logging.Manager)   # what counts of loggers is watched by itself
+NOT_WALKED = (*COMPARED, type, types.FunctionType, types.BuiltinFunctionType, tuple, enum.Enum)   # an enum's members are what they are
+LOGGING = logging.Logger, logging.Handler, logging.Manager   # what counts of these is watched by itself, but for what the program puts there
+OF_LOGGING = frozenset(name for made in (logging.Logger(""), logging.NullHandler(), logging.StreamHandler(io.StringIO()), logging.root.manager) for name in vars(made))
 SETS = (set, frozenset)
 OF_OBJECTS = (types.BuiltinMethodType, types.MethodWrapperType)   # `iterator.__next__`, `q.qsize`
 QUEUES = (collections.deque, *SETS)   # walked from one end to the other; sets of plain values in any order
@@ -51,6 +53,7 @@ class Plain:
     def __init__(self, search):
         self.places, self._seen, self._kept, self._stands_for = [], set(), [], search.stands_for
         classes, self._packaged = classes_of(search), search.packaged
+        self._data = {id(space_of(owner)) for owner in search.objects if holds_data(type(owner))}   # of which all counts
         self._searched = {id(space) for space, _ in search.spaces}   # which are added in any case
         self._names, methods = names_read([function for function in search.functions if not of_package(source_of(function))], classes, search.named, search.made, search.counts)
         self._names_of_packages = names_read(search.functions, classes, search.named, search.made, search.counts)[0]
@@ -133,7 +136,11 @@ class Plain:
 
     def _add_behind(self, value, space, name, depth):
         """Attributes of an object."""
-        if depth:
+        if holds_data(type(value)):
+            self._data.add(id(space))
+        if is_a(value, LOGGING) and id(space) not in self._searched:
+            self._add_space(space, [each for each in space if each in self._asked and each not in OF_LOGGING], 0)
+        elif depth:
             self._add_space(space, None, depth - 1)
         elif id(space) not in self._searched and any(attribute in self._names for attribute in space):
             self._give_up(f"{name_of(type(value))} that lies more than {OBJECT_DEPTH} objects deep", name)
@@ -235,7 +242,9 @@ class Plain:
         self._seen.add(id(space))
         self._kept.append(space)
         packaged = id(space) in self._packaged
-        if id(space) not in self._searched:   # a library's object: where any name may be asked for, these still are
+        if id(space) in self._data:
+            known = All()
+        elif id(space) not in self._searched:   # a library's object: where any name may be asked for, these still are
             known = self._asked
         else:
             known = self._names_of_packages if packaged or id(space) in self._read_by_packages else self._names
