@@ -97,6 +97,12 @@ def methods_of(kind):
                 yield name, each
 
 
+@functools.lru_cache(maxsize=4096)
+def names_in_class(kind):
+    """In all of its methods."""
+    return frozenset().union(*(names_of(function.__code__) for _, function in methods_of(kind)))
+
+
 def with_wrapped(function):
     """And what it decorates (`@torch.no_grad()`, `@contextlib.contextmanager`)."""
     met = set()

@@ -32,10 +32,10 @@ COUNTS = frozenset(("is_set", "get_value", "locked"))   # or one of several proc
 CONTEXTS = frozenset(("getcontext", "localcontext", "Decimal"))   # who says so computes in decimal's context
 # Their objects hold what the program gave them. Of others in the standard library, too, but of these too much hangs on them.
 HOLDERS = ("numpy.ma", "torch.distributions", "torch.optim", "torch.amp", "torch.utils.data")
-# Their objects are data, and their methods read all of it, whatever the program names.
+# Their objects are data, which their methods read, whatever the program names.
 DATA = frozenset("argparse calendar configparser csv email gettext http mailbox networkx numpy optparse pprint reprlib scipy sklearn statistics string textwrap".split())
 OPAQUE = frozenset(("pandas", "PIL"))   # of which most lies in C
-FIXED = ("pandas._libs", "pandas.core.dtypes", "frozendict", "regex", "msgspec")   # what never changes, or holds nothing itself, also in C
+FIXED = ("pandas._libs", "pandas.core.dtypes", "frozendict", "regex", "msgspec", "numba", "llvmlite")   # what never changes, or holds nothing itself, also in C
 IMMUTABLE = 1 << 8   # of a type's flags: a static one, as Python's own are
 NO_HOLDERS = ("builtins", "ctypes", "importlib", "logging", "types", "typing", "unittest", "sys", "_io")
 
@@ -67,8 +67,9 @@ def is_holder(kind):
     return home in sys.stdlib_module_names and home not in NO_HOLDERS or kind.__module__.startswith(HOLDERS) or issubclass(kind, types.SimpleNamespace)
 
 
-def holds_data(kind):
-    return any(type(part.__module__) is str and part.__module__.partition(".")[0] in DATA for part in kind.__mro__[:-1])
+def data_parts(kind):
+    """The classes of such libraries that an object is of."""
+    return [part for part in kind.__mro__[:-1] if type(part.__module__) is str and part.__module__.partition(".")[0] in DATA]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -106,7 +107,7 @@ def reading(value, names, is_own):
     if is_opaque(kind):
         return UNKNOWN
     if is_a(value, BaseException):
-        return functools.partial(getattr, value, "args")
+        return functools.partial(BaseException.args.__get__, value)
     if is_mock(value):
         return UNKNOWN if vars(value)["_mock_children"] else functools.partial(answers_of, value)
     known = READINGS.get(f"{kind.__module__}.{kind.__qualname__}")

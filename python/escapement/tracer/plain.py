@@ -22,8 +22,8 @@ import types
 import torch
 
 from ..limits import ARRAY_BYTES, ITEMS, OBJECT_DEPTH, PLACES
-from .asked import NOT_CALLED, All, classes_of, may_be_anything, names_of_own, names_read
-from .library_objects import UNKNOWN, Looked, holds_data, of_decimal, reading
+from .asked import NOT_CALLED, All, classes_of, may_be_anything, names_in_class, names_of_own, names_read
+from .library_objects import UNKNOWN, Looked, data_parts, of_decimal, reading
 from .names import reaches_modules_by_name, texts_in
 from .objects import is_a, space_of_class
 from .homes import file_in, file_of, is_own, of_library, of_package, of_program, source_of
@@ -53,7 +53,9 @@ class Plain:
     def __init__(self, search):
         self.places, self._seen, self._kept, self._stands_for = [], set(), [], search.stands_for
         classes, self._packaged = classes_of(search), search.packaged
-        self._data = {id(space_of(owner)) for owner in search.objects if holds_data(type(owner))}   # of which all counts
+        self._data = {}   # id of a dict of attributes -> names besides, for methods of libraries that read data
+        for owner in search.objects:
+            self._note_data(owner)
         self._searched = {id(space) for space, _ in search.spaces}   # which are added in any case
         self._names, methods = names_read([function for function in search.functions if not of_package(source_of(function))], classes, search.named, search.made, search.counts)
         self._names_of_packages = names_read(search.functions, classes, search.named, search.made, search.counts)[0]
@@ -136,14 +138,18 @@ class Plain:
 
     def _add_behind(self, value, space, name, depth):
         """Attributes of an object."""
-        if holds_data(type(value)):
-            self._data.add(id(space))
+        self._note_data(value)
         if is_a(value, LOGGING) and id(space) not in self._searched:
             self._add_space(space, [each for each in space if each in self._asked and each not in OF_LOGGING], 0)
         elif depth:
             self._add_space(space, None, depth - 1)
         elif id(space) not in self._searched and any(attribute in self._names for attribute in space):
             self._give_up(f"{name_of(type(value))} that lies more than {OBJECT_DEPTH} objects deep", name)
+
+    def _note_data(self, owner):
+        parts = data_parts(type(owner))
+        if parts:
+            self._data[id(space_of(owner))] = frozenset().union(*map(names_in_class, parts))
 
     def _give_up(self, what, name=None):
         self.unknown = self.unknown or (f"{what} in {name}" if type(name) is str else what)
@@ -242,14 +248,13 @@ class Plain:
         self._seen.add(id(space))
         self._kept.append(space)
         packaged = id(space) in self._packaged
-        if id(space) in self._data:
-            known = All()
-        elif id(space) not in self._searched:   # a library's object: where any name may be asked for, these still are
+        besides = self._data.get(id(space), ())
+        if id(space) not in self._searched:   # a library's object: where any name may be asked for, these still are
             known = self._asked
         else:
             known = self._names_of_packages if packaged or id(space) in self._read_by_packages else self._names
         for name in [*space] if names is None else names:
-            if name in space and name in known and name not in OWN and not is_own_method(space[name]):
+            if name in space and (name in known or name in besides) and name not in OWN and not is_own_method(space[name]):
                 self._add(space, name, space[name], depth)
             elif names is not None and name not in space:   # a global that may come yet, also in front of a builtin
                 self._add(space, name, None, 0)

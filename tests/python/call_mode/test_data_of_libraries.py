@@ -164,6 +164,17 @@ def test_what_the_library_notes_for_itself_costs_nothing_where_nobody_reads(made
     assert jitted.info()["recordings"] == 1 and not jitted.info()["eager"]
 
 
+def test_attributes_of_settings_that_nobody_reads_cost_nothing():
+    given, parser = argparse.Namespace(gain=2.0, step=0), argparse.ArgumentParser()
+    parser.step = 0
+    jitted = escapement.jit(lambda x: x * given.gain * len(parser.prog))
+    with torch.no_grad():
+        for step in range(5):
+            given.step = parser.step = step
+            torch.testing.assert_close(jitted(torch.ones(3)), torch.full((3,), 2.0 * len(parser.prog)))
+    assert jitted.info()["recordings"] == 1 and not jitted.info()["eager"]
+
+
 # --- asked at every call
 
 
