@@ -736,4 +736,8 @@ BUGS = [
         "in call mode a function that imports a file while it is recorded goes on in replay mode", ("call_mode/test_code_met_by_running.py",)),
     Bug("garbage_is_the_programs", "torch", "src/torch/python/outside_calls.cpp", "std::string_view(phase) == \"start\";", "false;",
         "in call mode finalizers of somebody's garbage that run while a recording is made send a function to replay mode", ("call_mode/test_code_met_by_running.py",)),
+    Bug("methods_of_libraries_read_nothing", "python", "python/escapement/tracer/plain.py", "(name in known or name in besides)", "name in known",
+        "in call mode what only the methods of a library's class name of its data (settings, graphs) is not compared", ("call_mode/test_data_of_libraries.py",)),
+    Bug("c_holds_nothing", "python", "python/escapement/tracer/library_objects.py", "    return any(map(is_of_opaque_c, kind.__mro__[:-1]))\n", "    return False\n",
+        "in call mode what an object of an extension module holds in C is read once", ("call_mode/test_data_of_libraries.py",)),
 ]
