@@ -21,6 +21,18 @@ def flags_may_change(monkeypatch):
     monkeypatch.setitem(torch.backends.flags_frozen.__globals__, "__allow_nonbracketed_mutation_flag", True)
 
 
+@pytest.fixture(autouse=True)
+def autocast_is_left():
+    """Programs here enter it and stay: its cache would live on, and eager have stale casts in later tests."""
+    torch.autocast_increment_nesting()
+    before = torch.autocast_decrement_nesting()
+    yield
+    torch.autocast_increment_nesting()
+    while torch.autocast_decrement_nesting() > before:
+        pass
+    torch.clear_autocast_cache()
+
+
 def program(*lines):
     """A function of x from its lines."""
     names = {"torch": torch, "OWN": OWN, "functional": torch.nn.functional}
