@@ -1,7 +1,8 @@
 """Objects of Python's own library whose state stands in no dict: an OrderedDict's order, what a StringIO holds, whether a lock is held, the context of decimal,
 the shape of an array. What can be asked without changing it is read at every call and compared like a plain value (plain.py).
 
-Of the rest nobody knows what they say next: iterators and generators, files, sockets, databases. A function that names one is not recorded
+Of data that their methods read (settings, graphs) what those name counts, too. Of the rest nobody knows what they say next: iterators and generators, files, sockets,
+databases, what extension modules hold in C. A function that names one is not recorded
 (UNKNOWN): it goes on in replay mode.
 """
 

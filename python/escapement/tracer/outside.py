@@ -1,5 +1,5 @@
 """What a program does outside of itself while it is recorded, or learns from there: files, processes, connections, of which Python tells its audit
-hooks; clocks, random numbers of the system, what it says of files, of which the core tells (`src/torch/python/outside_calls.h`).
+hooks; clocks, random numbers of the system, what it says of files, of which the core tells (`src/torch/python/outside_calls.h`). And what comes from outside at any time, and so is none of its doing (asides).
 """
 
 import contextlib
