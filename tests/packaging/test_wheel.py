@@ -84,6 +84,33 @@ def test_torch_finds_the_backend_by_name(installed, tmp_path):
     assert out.strip().splitlines()[-1] == str(installed[1] / "__init__.py")
 
 
+WITHOUT_A_COMPILER = """
+import sys
+started = []
+sys.addaudithook(lambda event, arguments: started.append(event) if event in ("subprocess.Popen", "os.exec", "os.posix_spawn", "os.system", "os.fork") else None)
+import torch, escapement
+
+f = torch.compile(lambda x: torch.softmax(x.tanh() @ x.mT, -1).sum(0), backend="escapement")
+g = escapement.jit(lambda x, n: torch.nn.functional.layer_norm(x * n, x.shape[-1:]))
+for n in (3, 1, 5, 4, 2):
+    x = torch.randn(n, 7, requires_grad=n > 2)
+    torch.testing.assert_close(f(x), torch.softmax(x.tanh() @ x.mT, -1).sum(0))
+    torch.testing.assert_close(g(x.detach(), n), torch.nn.functional.layer_norm(x.detach() * n, (7,)))
+stats = escapement.stats()
+assert stats["kernels_compiled"] > 0, stats
+assert started == [], started
+print([line for line in open("/proc/self/maps") if "LLVM" in line or "clang" in line])
+"""
+
+
+def test_it_compiles_without_a_compiler(installed, tmp_path):
+    """Nothing stands on the path, no process is started, and LLVM is inside of the library."""
+    nothing = tmp_path / "nothing"
+    nothing.mkdir()
+    out = run(installed[0], "-c", WITHOUT_A_COMPILER, env=clean_environment() | {"PATH": str(nothing), "CC": "/none", "CXX": "/none"}, cwd=tmp_path)
+    assert out.strip().splitlines()[-1] == "[]"
+
+
 def test_import_alone_loads_no_library(installed, tmp_path):
     script = ("import torch, time\n"
               "start = time.perf_counter(); import escapement; took = time.perf_counter() - start\n"
