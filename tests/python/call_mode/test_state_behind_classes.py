@@ -549,3 +549,21 @@ def test_objects_that_do_not_like_to_be_asked(make, read):
         return x * read(own)
 
     compare(escapement.jit(program), program, lambda value: None)
+
+
+SCALE = [2.0]
+
+
+class Scaled:
+    def __init__(self, x):
+        self.y = x * SCALE[0]
+
+
+@torch.no_grad()
+def test_what_is_read_as_objects_are_made_the_first_search_finds():
+    """Else the code is met as it runs: as right, but each such function is recorded twice."""
+    function = escapement.jit(lambda x: Scaled(x).y + 1)
+    for size in (3, 1, 4, 5):
+        assert torch.equal(function(torch.ones(size)), torch.full((size,), 3.0))
+    (region,) = function.info()["regions"]
+    assert region["recordings"] == 1 and [version["hits"] for version in region["versions"]] == [3]
