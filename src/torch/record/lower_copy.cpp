@@ -121,12 +121,27 @@ bool lower_to(OpCall& call) {
   return copy_as(call, v, call.result_type(), format);
 }
 
+namespace {
+
+// The functional form: a tensor laid out as `self`, whose elements nobody reads.
+bool copied_as_self(OpCall& call, ValueId source) {
+  const TensorType self = call.type(call.value("self"));
+  const bool from_start = call.tape.trace()[self.root].definition && call.table().as_constant(self.offset) == std::optional<int64_t>(0);
+  if (!from_start || !call.build.is_contiguous(self)) return call.decline(Reason::call_layout);
+  Attrs attrs;
+  attrs.sizes = self.sizes;
+  const ValueId expanded = call.build.view(Op::expand, call.build.cast(source, self.dtype), std::move(attrs));
+  return call.done(call.build.pointwise(Op::copy, std::vector<ValueId>{expanded}, {}, self.strides));
+}
+
+}  // namespace
+
 bool lower_copy(OpCall& call) {
   ValueId source = call.value("src");
   if (const auto s = call.scalar_arg("src")) source = call.scalar(*s, call.result_type());
   if (!source || call.result_type() == DType::other || call.type(source).dtype == DType::other) return call.decline(Reason::call_dtype);
-  if (call.plan.form == OpPlan::Form::functional) return call.decline(Reason::call_no_row);
   if (call.real("src").device() != call.reals[0].device()) return call.decline(Reason::call_attribute);
+  if (call.plan.form == OpPlan::Form::functional) return copied_as_self(call, source);
   return call.done(source);  // stored by the caller: a write, or a new name
 }
 

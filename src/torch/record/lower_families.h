@@ -51,6 +51,7 @@ bool lower_any(OpCall& call);
 bool lower_arange(OpCall& call);
 bool lower_argmax(OpCall& call);
 bool lower_as_strided(OpCall& call);
+bool lower_as_strided_scatter(OpCall& call);
 bool lower_assert(OpCall& call);
 bool lower_attention(OpCall& call);
 bool lower_batch_norm(OpCall& call);

@@ -53,7 +53,7 @@ constexpr Row kRows[] = {
     {"expand", lower_expand}, {"expand_as", lower_expand_as}, {"unsqueeze", lower_unsqueeze}, {"squeeze", lower_squeeze},
     {"slice", lower_slice}, {"select", lower_select}, {"narrow", lower_narrow}, {"split", lower_split}, {"split_with_sizes", lower_split},
     {"chunk", lower_chunk}, {"unsafe_split", lower_split}, {"unsafe_split_with_sizes", lower_split}, {"unsafe_chunk", lower_chunk},
-    {"unbind", lower_unbind}, {"detach", lower_detach}, {"alias", lower_alias}, {"as_strided", lower_as_strided},
+    {"unbind", lower_unbind}, {"detach", lower_detach}, {"alias", lower_alias}, {"as_strided", lower_as_strided}, {"as_strided_scatter", lower_as_strided_scatter},
     {"diagonal", lower_diagonal}, {"slice_backward", lower_slice_backward}, {"select_backward", lower_select_backward},
     // assertions about sizes
     {"_assert_scalar", lower_assert},

@@ -536,6 +536,31 @@ bool lower_as_strided(OpCall& call) {
   return call.done(call.build.view(Op::as_strided, v, std::move(attrs)));
 }
 
+namespace {
+
+// Whether sizes and strides are all of `whole`, a contiguous tensor, in its order.
+bool is_all_of(OpCall& call, const TensorType& whole, std::span<const Dim> sizes, std::span<const Dim> strides) {
+  DimTable& dims = call.table();
+  const std::vector<Dim> dense = call.build.contiguous_strides(sizes);
+  if (dims.equal(dims.product(sizes), dims.product(whole.sizes)) != Truth::yes || strides.size() != dense.size()) return false;
+  return std::ranges::equal(strides, dense, [&](Dim a, Dim b) { return dims.equal(a, b) == Truth::yes; });
+}
+
+}  // namespace
+
+// In the gradient of as_strided all that there is is written over, as a rule: a copy, then.
+bool lower_as_strided_scatter(OpCall& call) {
+  const ValueId self = call.value("self"), source = call.value("src");
+  if (!self || !source || call.type(source).dtype == DType::other || call.result_type() == DType::other) return call.decline(Reason::call_dtype);
+  const TensorType type = call.type(self);
+  const std::vector<Dim> sizes = call.dims("size"), from = call.type(source).sizes;
+  const bool whole = call.tape.trace()[type.root].definition && call.build.is_contiguous(type) &&
+                     call.table().as_constant(start_of_strided(call, self, type.root)) == std::optional<int64_t>(0);
+  if (!whole || from.size() != sizes.size() || !is_all_of(call, type, sizes, call.dims("stride"))) return call.decline(Reason::call_attribute);
+  for (size_t i = 0; i < sizes.size(); ++i) call.tape.guard_relation(Guard::Kind::equal, from[i], sizes[i], true, "as_strided_scatter of as much");
+  return call.done(reshape_to(call, copied(call, call.build.cast(source, call.result_type())), type.sizes));
+}
+
 bool lower_diagonal(OpCall& call) {
   if (call.find("dim1") < 0 || call.given("outdim")) return call.decline(Reason::call_attribute);
   const ValueId v = call.value("self");
