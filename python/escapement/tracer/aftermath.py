@@ -9,6 +9,7 @@ import collections
 import functools
 import gc
 import itertools
+import sys
 import types
 
 import torch
@@ -80,10 +81,28 @@ def beyond_frames(numbers, error):
 
 def holders_of(values):
     """The collector compares each reference that there is with each of the values: of many, sets are quicker."""
-    if len(values) <= FEW:
+    frozen = gc.get_freeze_count()
+    if len(values) <= FEW and not frozen:
         return gc.get_referrers(*values)
     wanted = {*map(id, values)}
-    return [holder for holder in gc.get_objects() if not wanted.isdisjoint(map(id, gc.get_referents(holder)))]
+    return [holder for holder in (reached() if frozen else gc.get_objects()) if not wanted.isdisjoint(map(id, gc.get_referents(holder)))]
+
+
+def reached():
+    """All objects that a program can reach. Of what is frozen (`gc.freeze`) the collector tells nothing."""
+    found, rest = {}, [*gc.get_objects(), *sys.modules.values()]
+    for frame in sys._current_frames().values():
+        while frame is not None:
+            rest += frame.f_locals.values()
+            frame = frame.f_back
+    known = {id(found), id(rest)}
+    while rest:
+        part = rest.pop()
+        if id(part) not in known and gc.is_tracked(part):
+            known.add(id(part))
+            found[id(part)] = part
+            rest += gc.get_referents(part)
+    return found.values()
 
 
 def replace_in(holder, instead, made):

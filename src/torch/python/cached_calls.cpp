@@ -9,8 +9,22 @@ namespace {
 ternaryfunc before = nullptr;   // under the GIL, as all here
 PyObject* instead = nullptr;
 
+// Most that is cached is called with texts and the like, by libraries and by this package, and holds no symbol.
+bool is_plain(PyObject* value) {
+  const PyTypeObject* const type = Py_TYPE(value);
+  return type == &PyUnicode_Type || type == &PyLong_Type || type == &PyBool_Type || type == &PyFloat_Type || type == &PyBytes_Type || value == Py_None ||
+         type == &PyFunction_Type || type == &PyCode_Type || type == &PyType_Type;
+}
+
+bool are_plain(PyObject* args, PyObject* kwargs) {
+  if (kwargs != nullptr) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i)
+    if (!is_plain(PyTuple_GET_ITEM(args, i))) return false;
+  return true;
+}
+
 PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
-  if (!is_recording()) return before(self, args, kwargs);
+  if (!is_recording() || are_plain(args, kwargs)) return before(self, args, kwargs);
   PyObject* const made = PyObject_CallFunctionObjArgs(instead, self, args, kwargs ? kwargs : Py_None, nullptr);
   if (made == nullptr) return nullptr;
   PyObject *callee, *positional, *named, *result = nullptr;

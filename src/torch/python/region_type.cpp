@@ -11,8 +11,10 @@
 
 #include <utility>
 
+#include "torch/python/courtesy.h"
 #include "torch/python/forward_level.h"
 #include "torch/python/values.h"
+#include "torch/record/line_hook.h"
 
 namespace escapement {
 namespace {
@@ -187,27 +189,10 @@ PyObject* region_info(PyObject* object, PyObject*) {
   return result;
 }
 
-// A location is a courtesy: it must not fail the program, and what is set already stays. An interrupt that came just then is the program's, and
-// comes again.
-class Courtesy {
- public:
-  Courtesy() { PyErr_Fetch(&type_, &value_, &trace_); }
-  Courtesy(const Courtesy&) = delete;
-  Courtesy& operator=(const Courtesy&) = delete;
-  ~Courtesy() {
-    const bool interrupted = PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt);
-    PyErr_Restore(type_, value_, trace_);
-    if (interrupted) PyErr_SetInterrupt();
-  }
-
- private:
-  PyObject *type_, *value_, *trace_;
-};
-
 int line_number(PyObject* locator) {
   const Courtesy courtesy;
   PyObject* number = PyObject_CallNoArgs(locator);
-  const long value = number ? PyLong_AsLong(number) : -1;
+  const long value = number ? PyLong_AsLong(number) : kNotLooked;
   Py_XDECREF(number);
   return static_cast<int>(value);
 }

@@ -26,11 +26,18 @@ c10::SymNode node_of(py::handle number) {
   return py::cast<c10::SymNode>(node);
 }
 
+// Past `torch.Tensor.__getattribute__`, which is ours while a recording is made: code of Python's may be interrupted, and a number that is not
+// found is taken for the placeholder.
 c10::SymNode wrapped_number(const at::Tensor& tensor) {
   const py::gil_scoped_acquire gil;
+  static PyObject* const name = PyUnicode_InternFromString("_wrapped_number");
   const py::object object = py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor));
-  if (!py::hasattr(object, "_wrapped_number")) return {};
-  const py::object number = object.attr("_wrapped_number");
+  const py::object number = py::reinterpret_steal<py::object>(PyObject_GenericGetAttr(object.ptr(), name));
+  if (!number) {
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError)) throw py::error_already_set();
+    PyErr_Clear();
+    return {};
+  }
   if (!torch::is_symint(number) && !torch::is_symfloat(number) && !torch::is_symbool(number)) return {};
   return node_of(number);
 }

@@ -7,6 +7,7 @@
 
 #include "support/error.h"
 #include "torch/record/device.h"
+#include "torch/record/line_hook.h"
 #include "torch/record/program_metadata.h"
 #include "torch/record/symnode.h"
 #include "torch/record/unharmed.h"
@@ -415,6 +416,7 @@ void Tape::guard_truth(ValueId truth, const char* because) {
 Location Tape::here() {
   if (!location_hook) return {};
   const int line = location_hook();
+  if (line == kNotLooked) refuse(Reason::caught_exception, "an interrupt came while it was asked where an operator stands");
   if (line < 0) return {};
   const auto [known, fresh] = lines_.try_emplace(line);
   if (fresh) known->second = builder.locate(std::to_string(line));  // a front end that knows the files writes better texts

@@ -5,6 +5,7 @@ import collections
 import datetime
 import fractions
 import functools
+import gc
 import itertools
 import math
 import pathlib
@@ -415,6 +416,32 @@ def test_the_callers_tensor_is_kept_and_no_other():
         x = torch.ones(n, 2)
         function(x)
         assert last[0] is x and cached["x"][0] is x and integers(cached["x"][1]) == [n, 2]
+
+
+def test_what_is_kept_in_frozen_containers():
+    """Where `gc.freeze` has put them the collector does not look."""
+    class Holder:
+        pass
+
+    sets, ordered, queued, holder, nested = set(), collections.OrderedDict(), collections.deque(), Holder(), {"of": ([], set())}
+
+    def keep(x):
+        n = x.shape[0]
+        sets.add(n), queued.append(n), nested["of"][0].append([n]), nested["of"][1].add((n, n + 1))
+        ordered[n], holder.n = n + 1, (n,)
+        return x * 2
+
+    function = escapement.jit(keep)
+    gc.collect()
+    gc.freeze()
+    try:
+        for n in (3, 1, 4, 3, 5):
+            assert torch.equal(function(torch.ones(n)), torch.ones(n) * 2)
+            found = [*sets, *ordered, *ordered.values(), *queued, *holder.n, *itertools.chain(*nested["of"][0], *nested["of"][1])]
+            assert {type(each) for each in found} == {int} and queued[-1] == n and holder.n == (n,)
+    finally:
+        gc.unfreeze()
+    assert sets == {1, 3, 4, 5} and nested["of"][1] == {(n, n + 1) for n in sets}
 
 
 # --- NumPy on sizes

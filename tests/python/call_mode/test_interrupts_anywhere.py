@@ -87,6 +87,7 @@ PROGRAMS = {
     "layer": lambda x: layer(x).relu(),
     "no_grad": torch.no_grad()(lambda x: (x @ layer.weight).sum()),
     "structure": lambda x: {"parts": [x + i for i in range(3)], "rows": x.shape[0]},
+    "counted": lambda x: (x.isnan(), int(x.numel() + x.count_nonzero())),   # a number that torch wraps in a tensor
     "generator": lambda x, generator: x + torch.rand(x.shape, generator=generator),
 }
 
@@ -107,6 +108,68 @@ def of_the_process():
 def seeded(function, args):
     torch.manual_seed(7)
     return function(*args), torch.rand(2)
+
+
+def test_an_interrupt_that_comes_while_an_operator_is_placed_is_the_programs():
+    """Where an operator stands must not fail the program, so what is raised there comes again, as it was, and the recording is not kept."""
+    def program(x):
+        try:
+            for _ in range(20):
+                x = x + 1
+        except TimeoutError as error:
+            return str(error)
+        return x
+
+    class Late(Interrupter):
+        def stepped(self, frame, event, _):
+            if event == "opcode" and frame.f_code.co_name == "_number" and not self.where:
+                self.where = "the locator"
+                raise TimeoutError("after five seconds")
+            return self.stepped
+
+    compiled, results = escapement.jit(program), []
+    Late(0).run(lambda x: results.append(compiled(x)), torch.zeros(3))
+    assert results == ["after five seconds"]
+    for rows in (3, 1, 4):
+        assert torch.equal(compiled(torch.zeros(rows)), torch.full((rows,), 20.0))
+
+
+def caught(x):
+    """What an operator refuses behind a write, the program catches: known from where each operator stands."""
+    values, columns = x.logical_not_().mode(-1)
+    try:
+        return values.index_fill_(0, columns, 2)   # as many rows are too few
+    except IndexError:
+        return columns
+
+
+def of_columns(rows):
+    return torch.arange(rows * 33).view(rows, 33) % 13 != 12
+
+
+class InLocator(Interrupter):
+    def called(self, frame, event, _):
+        return super().called(frame, event, _) if frame.f_code.co_filename.endswith("locator.py") else None
+
+
+def raised_or_given(function, x):
+    try:
+        return function(x)
+    except IndexError as error:
+        return str(error)
+
+
+def test_a_try_is_noted_or_the_recording_is_not_kept():
+    for number in range(1, 200, max(1, STRIDE // 10)):
+        compiled, interrupter = escapement.jit(caught), InLocator(number)
+        for rows in (33, 17):
+            if not interrupter.where:
+                interrupter.run(functools.partial(raised_or_given, compiled), of_columns(rows))
+        if not interrupter.where:
+            break
+        for rows in (17, 3, 33, 3):
+            assert torch.equal(caught(of_columns(rows)), raised_or_given(compiled, of_columns(rows))), (interrupter.where, rows)
+    assert number > 20
 
 
 @pytest.mark.parametrize("mode", ["call", "replay"])
