@@ -34,7 +34,7 @@ from .check import Checker
 from .homes import is_own
 from .jit_entry import KEY, RECORDING, Bypass, Entry, Marked, NeedsTape, call_names, cannot_record, is_raised_by_program, kind_of
 from .objects import is_a, replace_references
-from .outside import calls_watched
+from .outside import calls_watched, is_interrupt
 from .ran import Everything, Ran, seen_whole
 from .replayed import replayed
 from .results import is_recorded, real
@@ -385,8 +385,11 @@ class Jitted:
         try:
             found = entry.region(*leaves)
         except Exception as error:
+            if is_interrupt(error):
+                entry.take_failure(), entry.take_ended(), symbols.left_over()
+                raise
             failure = error
-        except BaseException:   # an interrupt: numbers are noted no longer
+        except BaseException:   # an interrupt, too: numbers are noted no longer
             symbols.left_over()
             raise
         if failure is not None:   # no longer handled: what the function raises when it runs again has no context that eager has not

@@ -115,8 +115,19 @@ def is_quiet(frame):
 def asides():
     """Code that is not the program's doing wherever it runs: what a file does as it is imported, once in a process, whoever calls; what the collector of garbage and
     signals call, at any time."""
-    handlers = map(_signal.getsignal, SIGNALS)
-    return importlib._bootstrap._find_and_load.__code__, collect_garbage.__code__, *filter(None, map(code_of, (*gc.callbacks, *handlers)))
+    return importlib._bootstrap._find_and_load.__code__, collect_garbage.__code__, *filter(None, map(code_of, gc.callbacks)), *handlers_of_signals()
+
+
+def handlers_of_signals():
+    return [*filter(None, (code_of(_signal.getsignal(number)) for number in SIGNALS))]
+
+
+def is_interrupt(error):
+    """Whether a signal's handler has raised it (a time limit): it came at any time, and the function would not raise it again."""
+    handlers, trace = handlers_of_signals(), error.__traceback__
+    while trace is not None and trace.tb_frame.f_code not in handlers:
+        trace = trace.tb_next
+    return trace is not None
 
 
 def collect_garbage():

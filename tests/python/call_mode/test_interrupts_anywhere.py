@@ -8,6 +8,7 @@ import dis
 import functools
 import json
 import os
+import signal
 import sys
 import warnings
 
@@ -132,6 +133,42 @@ def test_an_interrupt_that_comes_while_an_operator_is_placed_is_the_programs():
     assert results == ["after five seconds"]
     for rows in (3, 1, 4):
         assert torch.equal(compiled(torch.zeros(rows)), torch.full((rows,), 20.0))
+
+
+def time_limit(*_):
+    raise TimeoutError("after five seconds")
+
+
+class Limited(Interrupter):
+    """A handler of a signal's raises what functions raise, too."""
+
+    def stepped(self, frame, event, _):
+        try:
+            return super().stepped(frame, event, _)
+        except Interrupted:
+            time_limit()
+
+
+@pytest.mark.parametrize("name", ["closure", "counted", "structure"])
+def test_a_time_limit_is_not_taken_for_the_programs_error(name):
+    """That one eager raises again, as the function runs once more."""
+    before, number = signal.signal(signal.SIGUSR1, time_limit), 1 + len(name)
+    try:
+        while True:
+            compiled, interrupter, raised = escapement.jit(PROGRAMS[name]), Limited(number), False
+            try:
+                interrupter.run(compiled, *arguments(name, 2))
+            except TimeoutError as error:
+                raised = str(error) == "after five seconds"
+            if not interrupter.where:
+                break
+            assert raised, interrupter.where
+            for rows in (2, 3, 1, 7):
+                torch.testing.assert_close(compiled(*arguments(name, rows)), PROGRAMS[name](*arguments(name, rows)), msg=interrupter.where)
+            number += STRIDE
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert number > 500
 
 
 def caught(x):
