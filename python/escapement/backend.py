@@ -17,6 +17,7 @@ import torch
 
 from .core import CoreMissing, core
 from .errors import CompileError, DimError, OptionError
+from .interrupts import is_interrupt
 from .ledger import LEDGER
 from .option_values import disabled, resolve
 from .recording import dispatch, symbols
@@ -73,6 +74,8 @@ class Backend:
         except (OptionError, CompileError, DimError, dynamo.RESTART, dynamo.SkipFrame):
             raise
         except Exception as error:
+            if is_interrupt(error):
+                raise
             if training and dynamo.will_retry() and not isinstance(error, (GiveUp, CoreMissing)):
                 raise   # AOTAutograd may refuse what it accepts when sizes 0 and 1 are told apart
             return self._give_up(error, strict or strict_asked(options), gm, training)
@@ -113,6 +116,8 @@ class Backend:
         try:
             return region(graph, "val", values, f"{name} {kind}", code, kind != "inference")
         except Exception as error:
+            if is_interrupt(error):
+                raise
             return self._give_up(error, values.get("strict", False), graph, False)
 
     def _run_overlapping(self, gm, strict, *arguments):

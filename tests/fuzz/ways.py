@@ -39,7 +39,9 @@ class Way:
         return ""
 
     def ours(self):
-        return OURS if "attempt(" in self.program.source() else (*OURS, REFUSED_BY_US)
+        """An interrupt that comes while it is asked where an operator stands ends a recording by the same reason."""
+        interrupted = any(call.get("state") == "interrupt" for call in self.program.calls)
+        return OURS if interrupted or "attempt(" in self.program.source() else (*OURS, REFUSED_BY_US)
 
 
 class Call(Way):

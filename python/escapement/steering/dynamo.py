@@ -44,6 +44,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass as is_wra
 
 from ..errors import EscapementError
 from ..facts import compile_facts
+from ..interrupts import is_interrupt
 from ..ledger import LEDGER, Compile, Plan
 from ..limits import COMPILES, FAILURES, REFUSALS
 from ..misses import miss
@@ -280,7 +281,7 @@ def attempt(session, run, must_compile):
 
 def may_retry(error):
     """Our own complaint to the user would only be repeated. What is not Dynamo's own exception is a failure inside of it."""
-    if isinstance(getattr(error, "inner_exception", None), EscapementError):
+    if isinstance(getattr(error, "inner_exception", None), EscapementError) or is_interrupt(error):
         return False
     return isinstance(error, RETRY) or not isinstance(error, (dynamo_exc.TorchDynamoException, EscapementError))
 

@@ -288,6 +288,11 @@ class Entry:
     def take_failure(self):
         return self._failures.pop(threading.get_ident(), None)
 
+    def interrupted(self, error):
+        """A recording ended by what nobody can repeat: nothing is noted any longer."""
+        self.take_failure(), self.take_ended(), symbols.left_over()
+        return error
+
     def take_put_away(self):
         """The copies of the caller's containers, if the function has put one of them somewhere."""
         return self._put_away.pop(threading.get_ident(), ())

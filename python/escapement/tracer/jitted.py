@@ -23,6 +23,7 @@ from torch.autograd import forward_ad
 
 from ..core import CoreMissing, core
 from ..errors import CompileError, DimError, OptionError
+from ..interrupts import is_interrupt
 from ..ledger import LEDGER
 from ..limits import EXACT, FLOATS, GENERATORS, KEYS, REST, SERVED, SETTLED, TABLES, TURNS, UNSTABLE, WORTHWHILE
 from ..locks import fork_safe_lock
@@ -34,7 +35,7 @@ from .check import Checker
 from .homes import is_own
 from .jit_entry import KEY, RECORDING, Bypass, Entry, Marked, NeedsTape, call_names, cannot_record, is_raised_by_program, kind_of
 from .objects import is_a, replace_references
-from .outside import calls_watched, is_interrupt
+from .outside import calls_watched
 from .ran import Everything, Ran, seen_whole
 from .replayed import replayed
 from .results import is_recorded, real
@@ -386,12 +387,10 @@ class Jitted:
             found = entry.region(*leaves)
         except Exception as error:
             if is_interrupt(error):
-                entry.take_failure(), entry.take_ended(), symbols.left_over()
-                raise
+                raise entry.interrupted(error)
             failure = error
-        except BaseException:   # an interrupt, too: numbers are noted no longer
-            symbols.left_over()
-            raise
+        except BaseException as error:
+            raise entry.interrupted(error)
         if failure is not None:   # no longer handled: what the function raises when it runs again has no context that eager has not
             try:
                 return self._failed(entry, failure, leaves, originals, args, kwargs)

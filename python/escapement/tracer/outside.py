@@ -23,6 +23,7 @@ except ImportError:   # a Python without it asks the clock
     _uuid = None
 
 from ..core import core
+from ..interrupts import code_of, handlers_of_signals
 from ..recording.locator import FRAMEWORK
 
 EVENTS = frozenset("""
@@ -39,7 +40,6 @@ SYSTEMS = """urandom getrandom stat lstat fstat access times getloadavg getcwd g
 PROCESS = (sys, "getrecursionlimit getswitchinterval"), (threading, "get_ident get_native_id"), (_signal, "getsignal"), (select, "select"), (gc, "isenabled get_threshold get_count get_debug")
 SETTINGS = "get_num_threads is_anomaly_enabled is_anomaly_check_nan_enabled get_autocast_dtype is_autocast_cache_enabled".split()   # of torch
 UUIDS = "generate_time_safe", "UuidCreate"
-SIGNALS = sorted(map(int, _signal.valid_signals()))
 CODE = (".py", ".pyc", ".pyi", ".so")   # that Python reads for itself, as it imports or shows a line
 SYSTEM = ("/proc/", "/sys/")            # what the system says of itself
 NOTES = ("logging", "warnings.py", "threading.py", "queue.py", "linecache.py", "inspect.py", "tokenize.py", "traceback.py", "importlib", "zipimport.py", "dataclasses.py", "reprlib.py")
@@ -118,29 +118,9 @@ def asides():
     return importlib._bootstrap._find_and_load.__code__, collect_garbage.__code__, *filter(None, map(code_of, gc.callbacks)), *handlers_of_signals()
 
 
-def handlers_of_signals():
-    return [*filter(None, (code_of(_signal.getsignal(number)) for number in SIGNALS))]
-
-
-def is_interrupt(error):
-    """Whether a signal's handler has raised it (a time limit): it came at any time, and the function would not raise it again."""
-    handlers, trace = handlers_of_signals(), error.__traceback__
-    while trace is not None and trace.tb_frame.f_code not in handlers:
-        trace = trace.tb_next
-    return trace is not None
-
-
 def collect_garbage():
     """For ourselves."""
     return gc.collect()
-
-
-def code_of(called):
-    """The code of a function, a bound method, a partial function or an object that can be called; else None."""
-    while isinstance(called, functools.partial):
-        called = called.func
-    called = getattr(called, "__func__", called)
-    return getattr(called if hasattr(called, "__code__") else getattr(type(called), "__call__", None), "__code__", None)
 
 
 @contextlib.contextmanager
