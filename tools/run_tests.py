@@ -2,9 +2,10 @@
 
     run_tests.py --xml FOLDER [--at-once N] [--also FILE ...] [pytest arguments]
 
-A portion is some files of one folder: a process that has loaded all 30,000 tests spends half a second on each collection of garbage, and one
-folder of tests would keep a core busy long after the others. What a portion prints comes when it has ended; the last line counts the tests of
-all, and those in the JUnit files of --also. Ends with status 1 where one failed, or a process ended without its results.
+A portion is some files of one folder: a process that has loaded all 30,000 tests spends half a second on each collection of garbage, and one folder
+would keep a core busy long after the others. (Nor can the module of tests/recorder and the library live in one process.) What a portion prints
+comes when it has ended; the last line counts the tests of all, and those in the JUnit files of --also. Ends with status 1 where one failed, or a
+process ended without its results.
 """
 import argparse
 import concurrent.futures
@@ -20,6 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 LONGEST = ("torch_compile", "soundness", "call_mode", "questions")   # begin first, so that nothing long is left to the end
 FILES = 12          # of a portion
 NO_TESTS = 5        # pytest's status where its arguments left none
+WHOLE = 0, 1        # all ran, and some may have failed
 
 
 def portions():
@@ -55,10 +57,9 @@ class Portions:
             status = process.wait()
             self._running.remove(process)
         print(f"--- {name}: {len(files)} files, {time.monotonic() - begun:.0f} s, status {status}\n{log.read_text(errors='replace')}", flush=True)
-        if status == NO_TESTS:
-            result.unlink(missing_ok=True)
-            return None
-        return result
+        if status not in WHOLE:
+            result.unlink(missing_ok=True)   # whatever it holds is not all
+        return None if status == NO_TESTS else result
 
     def end(self):
         for process in tuple(self._running):
