@@ -1,5 +1,6 @@
 // Views: the same memory under other sizes and strides.
 #include <algorithm>
+#include <utility>
 
 #include "torch/record/copies.h"
 #include "torch/record/layout_questions.h"
@@ -538,12 +539,16 @@ bool lower_as_strided(OpCall& call) {
 
 namespace {
 
-// Whether sizes and strides are all of `whole`, a contiguous tensor, in its order.
+// Whether sizes and strides are all of `whole`, a contiguous tensor, in its order; guarded where the symbols do not say so.
 bool is_all_of(OpCall& call, const TensorType& whole, std::span<const Dim> sizes, std::span<const Dim> strides) {
   DimTable& dims = call.table();
   const std::vector<Dim> dense = call.build.contiguous_strides(sizes);
-  if (dims.equal(dims.product(sizes), dims.product(whole.sizes)) != Truth::yes || strides.size() != dense.size()) return false;
-  return std::ranges::equal(strides, dense, [&](Dim a, Dim b) { return dims.equal(a, b) == Truth::yes; });
+  if (strides.size() != dense.size()) return false;
+  std::vector<std::pair<Dim, Dim>> same{{dims.product(sizes), dims.product(whole.sizes)}};
+  for (size_t i = 0; i < dense.size(); ++i) same.emplace_back(strides[i], dense[i]);
+  if (std::ranges::any_of(same, [&](const auto& pair) { return dims.hint(pair.first) != dims.hint(pair.second); })) return false;
+  for (const auto& [a, b] : same) call.tape.guard_relation(Guard::Kind::equal, a, b, true, "as_strided_scatter over all of a tensor");
+  return true;
 }
 
 }  // namespace

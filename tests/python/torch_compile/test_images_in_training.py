@@ -78,3 +78,24 @@ def test_images(layer, channels):
     stats = escapement.stats()
     assert stats["dynamo"]["fallbacks"] == {} and stats.get("recorder_refused", 0) == 0 and stats.get("storage_access", 0) == 0, stats
     assert stats["dynamo"]["compiles"] <= 2 and stats["recordings"] <= 4 and stats.get("launches", 0) + stats["library_calls"] > 0
+
+
+@pytest.mark.parametrize("layer", POOLS)
+def test_pools_of_no_image_and_of_primes(layer):
+    """A batch of none and one of one have a version each, all others one; both graphs run kernels of ours."""
+    torch.compiler.reset()
+    escapement.reset()
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), copy.deepcopy(LAYERS[layer])).to(memory_format=torch.channels_last)
+    eager, compiled = copy.deepcopy(net), torch.compile(net, backend="escapement")
+    for batch in (5, 3, 7, 11, 0, 1, 2):
+        x = torch.randn(batch, 3, 7, 7).to(memory_format=torch.channels_last)
+        ours, wanted = compiled(x), eager(x)
+        gradient = torch.randn_like(wanted)
+        ours.backward(gradient), wanted.backward(gradient)
+        torch.testing.assert_close(ours, wanted, rtol=1e-4, atol=1e-4)
+        for one, other in zip(net.parameters(), eager.parameters()):
+            torch.testing.assert_close(one.grad, other.grad, rtol=1e-3, atol=1e-3)
+    stats = escapement.stats()
+    assert stats["dynamo"]["compiles"] <= 3 and stats["recordings"] <= 6 and stats["dynamo"]["fallbacks"] == {} and stats.get("storage_access", 0) == 0
+    assert stats["hits"] >= 8 and stats["launches"] > stats["hits"]
