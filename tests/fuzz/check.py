@@ -135,7 +135,7 @@ def is_as_exact(made, program, judge, call, ours):
 
 
 def is_of_nans(made, program, call, eager, found):
-    """Whether a result differs that eager would also have otherwise if its NaNs had the other sign."""
+    """Whether a result differs that eager would also have otherwise if its NaNs were others."""
     kind, text = found
     mode = call.get("mode", "no_grad")
     if kind not in ("values", "plain value") or mode in TRANSFORMS:

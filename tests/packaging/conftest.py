@@ -9,25 +9,21 @@ import pytest
 import torch
 from package_tools import ROOT, clean_environment, run
 
-# Compiled as the tests are, in a folder beside their build: where there is ccache it has all of this already. ESCAPEMENT_RELEASE_WHEEL=1 builds what users get.
-AS_TESTED = () if os.environ.get("ESCAPEMENT_RELEASE_WHEEL") else ("-Dbuildtype=debugoptimized", "-Db_ndebug=if-release")
+# Compiled as the tests are: where there is ccache it has all of this already. ESCAPEMENT_RELEASE_WHEEL=1 builds what users get.
+AS_TESTED = "" if os.environ.get("ESCAPEMENT_RELEASE_WHEEL") else "-Dbuildtype=debugoptimized -Db_ndebug=if-release"
 
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory):
-    if not (ROOT / "include" / "escapement" / "escapement.h").exists():
-        pytest.skip("include/escapement/escapement.h does not exist: there is no library to package")
+    """What `./dev wheel` makes, in a build folder beside the tests' own, as ccache wants it."""
     out = tmp_path_factory.mktemp("wheel")
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # meson and ninja of this environment
-    # A named build folder: pip builds once for the metadata and again for the wheel, and so compiles once only.
-    # The long option: Debian 12's pip (23.0) has no -C.
-    build = Path(tempfile.mkdtemp(prefix="build-wheel-", dir=ROOT))
+    build = tempfile.mkdtemp(prefix="build-packaging-", dir=ROOT)
+    settings = {"ESCAPEMENT_BUILD": build, "ESCAPEMENT_VENV": sys.prefix, "ESCAPEMENT_SKIP_SYSTEM": "1", "ESCAPEMENT_SETUP": AS_TESTED}
     try:
-        run(sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-w", out, ROOT,
-            f"--config-settings=build-dir={build}", f"--config-settings=compile-args=-j{os.cpu_count()}",
-            *(f"--config-settings=setup-args={argument}" for argument in AS_TESTED), env=clean_environment() | {"PATH": path})
+        run(ROOT / "dev", "wheel", out, env=clean_environment() | settings)
     finally:
-        shutil.rmtree(build, ignore_errors=True)
+        for made in (build, f"{build}-wheel"):
+            shutil.rmtree(made, ignore_errors=True)
     (built,) = out.glob("escapement-*.whl")
     return built
 

@@ -144,7 +144,7 @@ def window(of):
             return None
         count = window_length + 1 if periodic else window_length
         values = of(torch.arange(count, dtype=dtype, device=device), count, *numbers, **named)
-        return values[:-1] if periodic else values
+        return values[:-1].data if periodic else values   # torch takes the part below autograd: nothing says that it is one
     return made
 
 
