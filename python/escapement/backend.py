@@ -22,6 +22,7 @@ from .ledger import LEDGER
 from .option_values import disabled, resolve
 from .recording import dispatch, symbols
 from .recording.locator import Locator
+from .registration import for_whom_it_is
 from .steering import dynamo
 from .steering.bindings import bindings
 
@@ -205,5 +206,12 @@ def several(gm):
     return gm.forward if isinstance(answer, (tuple, list)) else lambda *arguments: (gm.forward(*arguments),)
 
 
-escapement = Backend()
-dynamo.install(escapement)
+BACKEND = Backend()
+dynamo.install(BACKEND)
+
+
+def __getattr__(name):
+    """`escapement` is the backend; asked for each time (registration.py)."""
+    if name == "escapement":
+        return for_whom_it_is(BACKEND)
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -21,6 +21,7 @@ def function_facts(function):
         "graph_breaks": list(function.breaks),
         "skipped": list(function.skips),
         "refused_calls": function.refusals,
+        "refused": dict(function.refused),
         "eager": {reason: {"calls": calls, "detail": function.details.get(reason, "")} for reason, calls in function.eager.items()},
         "regions": [{**region.info(), "inputs": list(inputs)} for region, inputs, _ in function.regions_and_inputs()],
     }

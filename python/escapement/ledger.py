@@ -8,11 +8,16 @@ import collections
 import typing
 import weakref
 
-from .limits import COMPILES
+from .limits import COMPILES, FAILURES, KINDS
 from .locks import fork_safe_lock
 from .misses import is_about, mentioned
 
 LAST = COMPILES - 1
+
+# Why a call is not compiled, beside limits of torch's.
+SPENT = f"the budget of {COMPILES} compiles is spent"
+FAILED = "an attempt to compile this kind of call has failed"
+MANY_KINDS = f"there are {KINDS} other kinds of calls"
 
 
 class Place(typing.NamedTuple):
@@ -93,15 +98,36 @@ class Plan(typing.NamedTuple):
     cause: Cause
     host: tuple = ()         # sources whose reads by host code become graph breaks
     operators: tuple = ()    # sources about which operators may ask no more: their questions become graph breaks
-    refused: bool = False    # the budget is spent: old versions serve, everything else runs eagerly
     held: frozenset = frozenset()   # relations that every compile so far held, in words: no call was turned away by one of them
+
+
+class Attempts:
+    """Attempts to compile that came to nothing, one after another: some at once, then in ever longer intervals. Right calls come after wrong
+    ones, and each attempt costs what a compile does."""
+
+    def __init__(self):
+        self.failed = self.rest = 0    # rest: calls that run eagerly before the next attempt
+
+    def fail(self):
+        self.failed += 1
+        if self.failed >= FAILURES:
+            self.rest = 4 ** (self.failed - FAILURES) - 1
+
+    def are_at_rest(self):
+        """Whether this call is one of those."""
+        if not self.rest:
+            return False
+        self.rest -= 1
+        return True
 
 
 class Budget:
     """What happened to one function under one key."""
 
     def __init__(self):
-        self.compiled = self.failed = 0
+        self.compiled = 0
+        self.closed = None                                  # why no call is compiled any more, if so
+        self.attempts = Attempts()                          # that failed for inputs of theirs
         self.versions = set()                               # Dynamo's numbers of this key's compiles
         self.escapes = {}                                   # identity -> Escape, of host code and of operators
         self.blamed = collections.defaultdict(set)          # source -> numbers of the compiles it was the reason for
@@ -118,7 +144,7 @@ class Budget:
             return Plan(number, cause)
         host = tuple(source for source in self.blamed if self.breaks(source, ("branch", "exact value"), 2))
         operators = tuple(source for source in self.blamed if source not in host and self.breaks(source, ("framework",), 1))
-        return Plan(number, cause, host, operators, number >= COMPILES, self.held or frozenset())
+        return Plan(number, cause, host, operators, self.held or frozenset())
 
     def cause(self, misses):
         if not misses:
@@ -139,6 +165,12 @@ class Budget:
         direct = bool(asked) and all(escape.direct for escape in asked)
         return direct or bool(asked) and recompiles > 1 and len(self.blamed[source]) >= recompiles
 
+    def refusal(self):
+        """Why this call is not compiled; None if it is. The versions there are go on to serve what they can."""
+        if self.closed is None and self.compiled >= COMPILES:
+            self.closed = SPENT
+        return self.closed or (FAILED if self.attempts.are_at_rest() else None)
+
     def note(self, version, compiled):
         self.versions.add(version)
         self.escapes.update((escape.identity, escape) for escape in (*compiled.escapes, *compiled.guards))
@@ -158,11 +190,43 @@ class Function:
         self.budgets = {}                       # key -> Budget
         self.given_up = {}                      # key -> sources that are host values from now on
         self.sentences = 0                      # of Dynamo's list of missed guards, how many have been read
-        self.refusals = 0                       # calls that were not compiled because the budget is spent
+        self.refused = collections.Counter()    # reason -> calls that ran eagerly without an attempt to compile them
+        self.kinds = collections.Counter()      # number of a torch.compile() -> keys it has seen
+        self.attempts = collections.defaultdict(Attempts)   # the same -> those after which a key was closed
         self.values = True                      # values that only the data tell are symbols of its graphs (Session.values)
 
+    @property
+    def refusals(self):
+        return sum(self.refused.values())
+
     def budget(self, key):
-        return self.budgets.setdefault(key, Budget())
+        if key not in self.budgets:
+            self.budgets[key] = Budget()
+            self.kinds[key and key[0]] += 1
+        return self.budgets[key]
+
+    def refusal(self, key):
+        """Why a call of this key is not compiled, if so. Keys beyond the limit are not remembered."""
+        budget = self.budgets.get(key)
+        if budget is not None:
+            return budget.refusal()
+        if self.kinds[key[0]] >= KINDS:
+            return MANY_KINDS
+        return FAILED if self.attempts[key[0]].are_at_rest() else None
+
+    def fail(self, key, lasting):
+        budget = self.budget(key)
+        if not lasting:
+            budget.attempts.fail()
+            return
+        budget.closed = FAILED
+        self.attempts[key[0]].fail()
+
+    def succeed(self, key):
+        budget = self.budget(key)
+        budget.compiled, budget.attempts = budget.compiled + 1, Attempts()
+        self.attempts.pop(key and key[0], None)
+        return budget
 
     def begin(self, key, misses):
         plan = self.budget(key).plan(misses, bool(self.compiles))
@@ -204,12 +268,17 @@ class Ledger:
 
     def function(self, code):
         with self._lock:
-            kept = self._functions.get(id(code))
-            if kept is not None and kept[0]() is code:
-                return kept[1]
+            known = self.known(code)
+            if known is not None:
+                return known
             made = Function(code)
             self._functions[id(code)] = (weakref.ref(code, self._forget(id(code))), made)
             return made
+
+    def known(self, code):
+        """None where nothing has happened to this code yet."""
+        kept = self._functions.get(id(code))
+        return kept[1] if kept is not None and kept[0]() is code else None
 
     def _forget(self, identity):
         def forget(reference):
@@ -226,25 +295,39 @@ class Ledger:
         """A compile that succeeded: a `Compile` for each graph handed to the backend (none is a frame without tensors)."""
         with self._lock:
             function = self.function(code)
-            budget = function.budget(key)
-            budget.compiled += 1
+            budget = function.succeed(key)
             budget.versions.add(version)
             number = list(function.budgets).index(key)
             for compiled in graphs:
                 function.compiles.append(compiled._replace(key=number))
                 budget.note(version, compiled)
 
-    def note_failure(self, code, key):
-        """How many compiles have failed so far under this key."""
+    def compiled(self, code, key):
+        """How many versions the key has."""
         with self._lock:
-            budget = self.function(code).budget(key)
-            budget.failed += 1
-            return budget.failed
+            function = self.known(code)
+            return function.budgets[key].compiled if function is not None and key in function.budgets else 0
 
-    def note_refusal(self, code):
+    def note_failure(self, code, key, lasting):
+        """`lasting`: whatever the sizes, calls of this key cannot be compiled."""
         with self._lock:
-            self.function(code).refusals += 1
-            return self.function(code).refusals
+            self.function(code).fail(key, lasting)
+
+    def refusal(self, code, key):
+        """Why this call runs eagerly without an attempt to compile it, which is counted here; None if it is to be compiled."""
+        with self._lock:
+            function = self.known(code)
+            why = function.refusal(key) if function is not None else None
+            if why is not None:
+                function.refused[why] += 1
+            return why
+
+    def close(self, code, key, why):
+        """This call and all later ones of the key that no version takes run eagerly."""
+        with self._lock:
+            function = self.function(code)
+            function.budget(key).closed = why
+            function.refused[why] += 1
 
     def note_break(self, code, reasons):
         with self._lock:

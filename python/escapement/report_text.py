@@ -27,8 +27,8 @@ def function_lines(facts):
         yield f"  graph break: {reason}"
     for reason in facts["skipped"]:
         yield f"  not compiled: {reason}"
-    if facts["refused_calls"]:
-        yield f"  run eagerly: {facts['refused_calls']} calls that no version takes (the budget of {facts['budget']} compiles is spent)"
+    for why, calls in facts["refused"].items():
+        yield f"  run eagerly: {calls} calls that no version takes ({why})"
     for name, fact in sorted(facts["eager"].items()):
         detail = f": {fact['detail']}" if fact["detail"] else ""
         how = "replay mode" if name in REPLAYED or name not in REASONS else "eager"

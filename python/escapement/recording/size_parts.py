@@ -166,6 +166,40 @@ def bartlett(index, count):
     return torch.where(index < (count - 1) // 2 + 1, rising, 2 - rising)
 
 
+# --- signals put together again
+
+def istft(input, n_fft, hop_length=None, win_length=None, window=None, center=True, normalized=False, onesided=None, length=None, return_complex=False):
+    """To a length that is a size: all other numbers are constants."""
+    hop, wide = n_fft // 4 if hop_length is None else hop_length, n_fft if win_length is None else win_length
+    if return_complex or length is None or not all(map(has_static_value, (n_fft, hop, wide))) or not 0 < hop <= wide <= n_fft:
+        return None
+    if not (has_bins_and_frames(input, n_fft, onesided) and (window is None or is_row_of(window, wide))) or length < 1:
+        return None
+    frames, start = input.shape[-1], n_fft // 2 if center else 0
+    whole = n_fft + hop * (frames - 1)
+    if start + length > whole:   # torch warns, and pads
+        return None
+    window = torch.ones(wide, dtype=input.real.dtype, device=input.device) if window is None else window
+    before = (n_fft - wide) // 2
+    window = F.pad(window, (before, n_fft - wide - before))
+    parts = torch.fft.irfft((input if input.dim() == 3 else input[None]).transpose(1, 2), n_fft, -1, norm="ortho" if normalized else "backward") * window
+    sums, weights = (torch.ops.aten.unfold_backward(part, (part.shape[0], whole), 1, n_fft, hop).narrow(1, start, length)
+                     for part in (parts, window.pow(2).expand(1, frames, n_fft)))
+    torch._assert_async(weights.abs().min() >= 1e-11, "istft: window overlap add min: 1")
+    return sums / weights if input.dim() == 3 else (sums / weights)[0]
+
+
+def has_bins_and_frames(spectrum, n_fft, onesided):
+    if not spectrum.is_complex() or spectrum.dim() not in (2, 3) or any(size < 1 for size in spectrum.shape):
+        return False
+    bins = spectrum.shape[-2]
+    return bins == n_fft // 2 + 1 if onesided or onesided is None and bins != n_fft else bins == n_fft
+
+
+def is_row_of(window, count):
+    return window.dim() == 1 and not window.is_complex() and window.shape[0] == count
+
+
 # --- indices
 
 def one_hot(tensor, num_classes=-1):
@@ -216,7 +250,7 @@ PARTS = {
     torch.linspace: linspace, torch.logspace: logspace, torch.affine_grid_generator: affine_grid_generator,
     torch.fft.fftfreq: frequencies(True), torch.fft.rfftfreq: frequencies(False), torch._C._nn.one_hot: one_hot,
     torch.hann_window: window(hann), torch.hamming_window: window(hamming), torch.blackman_window: window(blackman), torch.bartlett_window: window(bartlett),
-    torch.tril_indices: triangle(torch.tril), torch.triu_indices: triangle(torch.triu), torch.as_tensor: as_tensor,
+    torch.tril_indices: triangle(torch.tril), torch.triu_indices: triangle(torch.triu), torch.as_tensor: as_tensor, torch.istft: istft,
 }
 METHODS = {"diagonal": diagonal, "tensor_split": tensor_split}
 OF_IMAGES = {PARTS[function] for function in (torch._C._nn.avg_pool2d, torch._C._nn.avg_pool3d, torch.max_pool2d, torch.max_pool3d)}   # channels last, torch's results are, too

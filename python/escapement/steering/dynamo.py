@@ -9,6 +9,8 @@ releases). Four functions of Dynamo are wrapped here, once; they do nothing unle
   process_automatic_dynamic   the one place where a dim or a number is decided static or dynamic (parameters never reach it)
   evaluate_expr               where host code asks a symbolic value for a number or a truth: the escapes of the ledger
 
+A fifth, where Dynamo asks for a compile at all, is wrapped in refusals.py.
+
 Sizes 0 and 1 are the hard part. "Oblivious" tracing takes the usual branch of a framework test for 0 or 1 where oblivious.py allows it,
 so one graph serves all sizes; but some programs cannot be traced so (a broadcast of 1 against n). Hence: oblivious first, and a dim that is 0 or 1 stays
 static until it has been seen to vary; on an error one more try with obliviousness off.
@@ -46,13 +48,13 @@ from ..errors import EscapementError
 from ..facts import compile_facts
 from ..interrupts import is_interrupt
 from ..ledger import LEDGER, Compile, Plan
-from ..limits import COMPILES, FAILURES, REFUSALS
 from ..misses import miss
 from ..option_values import resolve
-from . import absences, attributes, composites, data_questions, diagonals, float_sizes, generators, hooks, index_numbers, layout_reads, methods, oblivious, offsets, raising, random_objects, recurrent, scalar_writes, size_arguments, steer_dims, texts, traced_numbers, whole_operators
-from .keys import frame_key
+from . import absences, attributes, composites, data_questions, diagonals, float_sizes, generators, hooks, index_numbers, layout_reads, methods, oblivious, offsets, raising, random_objects, recurrent, refusals, scalar_writes, size_arguments, steer_dims, texts, traced_numbers, whole_operators, written_in_itself
+from .keys import frame_key, number_of
 from .notes import break_log, constant_size, first_line, in_words, input_dims, is_user_tensor, new_breaks, pins, place_of, read_of, relations
 from .notes import input_names  # noqa: F401  (part of what this file offers)
+from .refusals import raise_eager
 
 log = logging.getLogger("escapement")
 meta_log = logging.getLogger("torch._subclasses.fake_tensor")
@@ -66,7 +68,6 @@ MOST_WRAPPERS = 16
 
 # Dynamo's words where an assert of the program fails, and where the program raises something.
 FAILED_ASSERTION, RAISED = "Assertion failed on symbolic shapes", "Observed exception"
-RUN_ONLY, DEFAULT = (getattr(getattr(convert_frame, "FrameAction", None), name, None) for name in ("RUN_ONLY", "DEFAULT"))
 
 UNEQUAL = "must match the size of", "at non-singleton dimension", "must match the existing size", "Attempting to broadcast a dimension"
 
@@ -111,7 +112,8 @@ def install(backend, route=None):
         builder.process_automatic_dynamic = process_automatic_dynamic
         SymNodeVariable.evaluate_expr = functools.wraps(torch_evaluate_expr)(evaluate_expr)
         convert_frame._compile = compile_whole
-        for watched in (absences, diagonals, float_sizes, generators, hooks, index_numbers, layout_reads, methods, raising, random_objects, recurrent, scalar_writes, size_arguments, texts, traced_numbers):
+        refusals.install(key_of)
+        for watched in (absences, diagonals, float_sizes, generators, hooks, index_numbers, layout_reads, methods, raising, random_objects, recurrent, scalar_writes, size_arguments, texts, traced_numbers, written_in_itself):
             watched.install(lambda: getattr(active, "session", None))
         symbolic_shapes.uninteresting_files().update((__file__, data_questions.__file__, offsets.__file__))   # these do not ask, they only pass on
     level = logging.INFO if chosen == "recipe" else logging.WARNING
@@ -137,8 +139,8 @@ def recipe_possible():
         return False
     return (frame[5:7] == whole[5:7] == ["compiler_fn", "one_graph"] and automatic == ["tx", "name", "entry", "is_unspecialized_nn_module"]
             and all(hasattr(env, name) for name in ("guards", "var_to_sources", "source_to_var"))
-            and absences.possible() and methods.possible() and oblivious.possible() and traced_numbers.possible() and float_sizes.possible() and scalar_writes.possible() and hooks.possible() and random_objects.possible() and hasattr(pgo, "auto_dynamic") and hasattr(symbolic_shapes, "uninteresting_files")
-            and hasattr(convert_frame, "FrameExecStrategy") and RUN_ONLY is not None)
+            and absences.possible() and methods.possible() and oblivious.possible() and traced_numbers.possible() and float_sizes.possible() and scalar_writes.possible() and hooks.possible() and random_objects.possible() and written_in_itself.possible() and hasattr(pgo, "auto_dynamic") and hasattr(symbolic_shapes, "uninteresting_files")
+            and refusals.possible())
 
 
 def restart_possible():
@@ -184,33 +186,78 @@ torch_compile_whole = convert_frame._compile
 def compile_whole(code, globals, locals, builtins, closure, compiler_fn, one_graph, *rest, **named):
     """What compile_frame has traced gets its guards here, and not every program's guards can be made: its call runs eagerly. Where the user
     marked a dim dynamic and the program has made a constant of it, that is the user's to know."""
+    key = key_of(code, globals, locals, closure, compiler_fn)
+    run = functools.partial(torch_compile_whole, code, globals, locals, builtins, closure, compiler_fn, one_graph)
+    if key is None:
+        return run(*rest, **named)
     active.traced = False
     try:
-        with hooks.guarded() if is_ours(compiler_fn) else contextlib.nullcontext():
-            return torch_compile_whole(code, globals, locals, builtins, closure, compiler_fn, one_graph, *rest, **named)
+        with hooks.guarded(), limits_of_torch(code, key, one_graph, rest, named) as counted:
+            return run(*counted, **named)
     except Exception as error:
-        if one_graph or not getattr(active, "traced", False) or not is_ours(compiler_fn) or isinstance(error, symbolic_shapes.ConstraintViolationError):
+        if one_graph or isinstance(error, symbolic_shapes.ConstraintViolationError):
+            raise
+        if refusals.is_limit(error):
+            refusals.run_this_eagerly(code, key, error)
+        if not getattr(active, "traced", False):
             raise
         LEDGER.note_skip(code, first_line(error))
-        raise_eager(first_line(error), RUN_ONLY, error)
+        LEDGER.note_failure(code, key, lasting=True)
+        raise_eager(first_line(error), error)
+
+
+@contextlib.contextmanager
+def limits_of_torch(code, key, one_graph, rest, named):
+    """Where a compile is as torch makes it, its limits are too."""
+    if not is_steered():
+        yield rest
+        return
+    counted = refusals.counted_by_key(rest, LEDGER.compiled(code, key))
+    with contextlib.nullcontext() if one_graph else refusals.compiles_of_the_dead(refusals.cache_size(rest), named["compile_id"]):
+        yield counted
+
+
+def is_steered():
+    """dynamic=False reaches us as this flag: the user does not want what the recipe does."""
+    return state["route"] == "recipe" and torch._dynamo.config.automatic_dynamic_shapes
+
+
+def key_of(code, globals, locals, closure, compiler_fn):
+    """Every torch.compile() of a function has versions of its own. None: another backend's."""
+    owner = owner_of(compiler_fn)
+    if owner is None:
+        return None
+    if not is_steered():
+        return (number_of(owner),)
+    declared = steer_dims.declared(wrappers(compiler_fn), code, locals)
+    return number_of(owner), frame_key(code, globals, locals, closure or ()), *steer_dims.key(declared)
+
+
+def owner_of(compiler_fn):
+    """What wraps our backend, innermost: one object for each torch.compile(). (DistributedDataParallel puts another around it at every call.)"""
+    last = compiler_fn
+    for wrapper in wrappers(compiler_fn):
+        if wrapper is state["backend"]:
+            return last
+        last = wrapper
+    return None
 
 
 @functools.wraps(torch_compile_frame)
 def compile_frame(code, globals, locals, builtins, closure, compiler_fn, *rest, **named):
     run = functools.partial(torch_compile_frame, code, globals, locals, builtins, closure, compiler_fn, *rest, **named)
-    # dynamic=False reaches us as this flag: the user does not want what the recipe does.
-    if state["route"] != "recipe" or not torch._dynamo.config.automatic_dynamic_shapes or not is_ours(compiler_fn):
+    if not is_steered() or not is_ours(compiler_fn):
         return run()
     keep_order()
+    key = key_of(code, globals, locals, closure, compiler_fn)
+    why = None if one_graph(rest) else LEDGER.refusal(code, key)
+    if why is not None:
+        raise_eager(why)
     declared = steer_dims.declared(wrappers(compiler_fn), code, locals)
-    # Every torch.compile() of a function has versions of its own.
-    key = id(compiler_fn), frame_key(locals, closure or (), code.co_freevars), *steer_dims.key(declared)
     misses = new_misses(code, locals)
     plan = LEDGER.begin(code, key, misses)
     if one_graph(rest):   # the user wants no graph break: versions beyond the budget are compiled, and counted
         plan = Plan(plan.number, plan.cause)
-    if plan.refused:
-        refuse(code)
     session, start = Session(code, key, plan, one_graph(rest)), time.perf_counter()
     session.declared = declared
     try:
@@ -271,12 +318,10 @@ def attempt(session, run, must_compile):
     LEDGER.note_skip(session.code, first_line(failure) + place_of(getattr(failure, "real_stack", None)))
     if must_compile:
         raise failure
-    if is_programs_own(failure):
-        lasting = LEDGER.note_failure(session.code, session.key) >= FAILURES
-        raise_eager(first_line(failure), RUN_ONLY if lasting else DEFAULT, failure)
-    if session.plan.number == 0 and isinstance(failure, (SkipFrame, dynamo_exc.Unsupported)) and not is_operators(failure):
-        raise failure                     # Dynamo skips the function from now on; there is no version that it could keep from serving
-    raise_eager(first_line(failure), RUN_ONLY, failure)
+    if session.plan.number == 0 and isinstance(failure, SkipFrame) and not refusals.is_shared(session.code):
+        raise failure                     # there is no operator in it: Dynamo skips the function from now on, and nothing is lost
+    LEDGER.note_failure(session.code, session.key, lasting=not may_pass(failure))
+    raise_eager(first_line(failure), failure)
 
 
 def may_retry(error):
@@ -296,14 +341,10 @@ def is_broadcast(failure):
     return failure is not None and any(words in str(failure) for words in UNEQUAL)
 
 
-def is_operators(failure):
-    """A higher-order operator whose parts cannot be traced: Dynamo would raise that to the user, eager may well run it."""
-    return isinstance(failure, dynamo_exc.UncapturedHigherOrderOpError)
-
-
-def is_programs_own(failure):
-    """An exception which the program itself would raise for these inputs, as far as can be told: other inputs may be fine."""
-    return isinstance(failure, dynamo_exc.TorchRuntimeError) or first_line(failure) in (FAILED_ASSERTION, RAISED)
+def may_pass(failure):
+    """Whether other inputs of the kind may be fine: an exception which the program itself would raise for these, as far as can be told, or
+    nothing to compile on the way that these take."""
+    return isinstance(failure, (SkipFrame, dynamo_exc.TorchRuntimeError)) or first_line(failure) in (FAILED_ASSERTION, RAISED)
 
 
 def rule_sets(session):
@@ -349,21 +390,6 @@ def fewer_breaks(session, run, result):
         return second
     session.pending, session.reads = first
     return result
-
-
-def refuse(code):
-    """The budget is spent under this key. Other keys may still be compiled, so Dynamo goes on asking, but not for ever: each
-    question costs more than the program may."""
-    raise_eager(f"the budget of {COMPILES} compiles is spent", RUN_ONLY if LEDGER.note_refusal(code) >= REFUSALS else DEFAULT)
-
-
-def raise_eager(why, action, cause=None):
-    """Has Dynamo run this call eagerly, and from now on do as `action` says: look for versions only, or compile again."""
-    try:
-        dynamo_exc.unimplemented(gb_type="escapement: this call runs eagerly", context="", explanation=why, hints=[])
-    except dynamo_exc.Unsupported as error:
-        error.frame_exec_strategy = convert_frame.FrameExecStrategy(action, DEFAULT)
-        raise error from cause
 
 
 def asks_strict(compiler_fn):

@@ -1,10 +1,13 @@
 """What makes another version of a function without counting as a recompile: its key.
 
-A key is rank, dtype, device and layout class of every tensor the frame can see, also inside of objects, which module it belongs to, and
-torch's modes. Sizes and numbers are never part of it; neither is the length of a list (that is structure, and counts).
+A key is rank, dtype, device and layout class of every tensor the frame can see, also inside of objects, which module it belongs to, which dtypes
+the parameters of modules have and which of them are trained, and torch's modes. Sizes and numbers are never part of it; neither is the length of
+a list (that is structure, and counts). A key is made at every call that is refused, so what it costs is felt.
 """
 
+import itertools
 import types
+import weakref
 
 import torch
 
@@ -13,12 +16,36 @@ from ..limits import KEY_DEPTH, KEY_VALUES
 NOT_LOOKED_INTO = (type, types.ModuleType, types.FunctionType, types.MethodType)
 
 
-def frame_key(values, closure=(), names=()):
-    """`values`: the frame's locals by name; `closure`: its cells, in the order of `names`."""
-    seen = {**values, **{name: cell.cell_contents for name, cell in zip(names, closure) if not is_empty(cell)}}
+numbers, numbered = itertools.count(1), {}   # id -> (weak reference, number)
+
+
+def number_of(value):
+    """Tells objects apart, also one from another that has died before: an address is used again, and with it a budget would be."""
+    known = numbered.get(id(value))
+    if known is not None and known[0]() is value:
+        return known[1]
+    try:
+        known = numbered[id(value)] = weakref.ref(value, forget(id(value))), next(numbers)
+    except TypeError:   # takes no weak reference
+        return id(value)
+    return known[1]
+
+
+def forget(identity):
+    def gone(reference):
+        if numbered.get(identity, (None,))[0] is reference:
+            del numbered[identity]
+    return gone
+
+
+def frame_key(code, variables, values, closure=()):
+    """`values`: the frame's locals by name; `closure`: its cells; `variables`: the globals, of which the modules count that the code names."""
+    seen = {**values, **{name: cell.cell_contents for name, cell in zip(code.co_freevars, closure) if not is_empty(cell)}}
     looked_at = set()
-    parts = [part for name in sorted(seen) for part in value_key(name, seen[name], KEY_DEPTH, looked_at)]
-    return (*modes(), *parts)
+    with torch._C.DisableTorchFunction():   # nobody's mode or subclass is to see these looks
+        parts = [part for name in sorted(seen) for part in value_key(name, seen[name], KEY_DEPTH, looked_at)]
+    named = ((name, variables.get(name)) for name in code.co_names)
+    return (*modes(), *parts, *(module_key(("global", name), value) for name, value in named if isinstance(value, torch.nn.Module)))
 
 
 def modes():
@@ -31,13 +58,38 @@ def value_key(name, value, depth, looked_at):
     """`looked_at`: the identities of the containers so far; none is entered twice."""
     if isinstance(value, torch.Tensor):
         return [(name, value.dim(), value.dtype, str(value.device), value.requires_grad, layout_class(value))]
+    if isinstance(value, types.MethodType) and isinstance(value.__self__, torch.nn.Module):
+        value = value.__self__
     if isinstance(value, torch.nn.Module):
-        return [(name, id(value))]
+        return [module_key(name, value)]
     inside = contents(value) if depth and id(value) not in looked_at and len(looked_at) < KEY_VALUES else ()
     if inside:
         looked_at.add(id(value))
     parts = (part for key, item in inside for part in value_key((name, key), item, depth - 1, looked_at))
     return list(dict.fromkeys(parts))
+
+
+def module_key(name, module):
+    return name, number_of(module), parameters_key(module)
+
+
+def parameters_key(module):
+    """The dtype of each parameter and buffer, and whether it is trained, as one number: layers are unfrozen, models cast. A plain walk, since
+    `parameters()` takes several times as long."""
+    facts, todo, seen = [], [module], set()
+    while todo:
+        own = todo.pop().__dict__
+        if id(own) in seen:
+            continue
+        seen.add(id(own))
+        facts += [(tensor.dtype, tensor.requires_grad) for held in ("_parameters", "_buffers") for tensor in held_in(own, held)]
+        todo += held_in(own, "_modules")
+    return hash(tuple(facts))
+
+
+def held_in(own, name):
+    held = own.get(name)
+    return [value for value in held.values() if value is not None] if isinstance(held, dict) else ()   # another type in a ScriptModule
 
 
 def contents(value):

@@ -9,6 +9,8 @@ import functools
 
 import torch
 from torch._C._dynamo.guards import compute_overlapping_tensors
+from torch._dynamo import guards
+from torch._dynamo.source import GlobalStateSource
 from torch._guards import StorageOverlap, TracingContext
 
 from ..core import core
@@ -22,15 +24,15 @@ def some_overlap(gm):
     placeholders = list(gm.graph.find_nodes(op="placeholder"))
     overlapping = overlaps([example_of(node) for node in placeholders], written_in(gm, placeholders))
     for pair in overlapping:
-        guard(sources_of(placeholders, pair), [])
+        guard(sources_of(placeholders, pair))
     return bool(overlapping)
 
 
-def guard(overlapping, apart):
+def guard(overlapping):
     """By the sources of arguments."""
     context = TracingContext.try_get()
     if context is not None:
-        context.guards_context.aotautograd_guards.append(StorageOverlap(overlapping, apart))
+        context.guards_context.aotautograd_guards.append(StorageOverlap(overlapping, []))
 
 
 def sources_of(placeholders, positions):
@@ -57,9 +59,22 @@ def guarded(gm, run, run_eagerly):
 
 
 def guard_apart(placeholders, written):
+    """That no written argument shares memory with another one. torch's own guard is for tensors of which that is known: it compares where in it they lie."""
     tensors = [position for position, node in enumerate(placeholders) if storage_of(node) is not None]
-    for pair in {frozenset((one, other)) for one in written for other in tensors if one != other}:
-        guard([], sources_of(placeholders, sorted(pair)))
+    context = TracingContext.try_get()
+    if context is not None:
+        among = tuple(number for number, position in enumerate(tensors) if position in written)
+        hold = functools.partial(keep_apart, sources=sources_of(placeholders, tensors), written=among)
+        context.guards_context.dynamo_guards.add(GlobalStateSource().make_guard(hold))
+
+
+def keep_apart(builder, guard, sources, written):
+    """The guard is made when all of the frame has been traced."""
+    names = [source.name for source in sources]
+    find = compile(f"[{', '.join(names)}]", "<arguments>", "eval")
+    space = {**guards._get_closure_vars(), "G": builder.scope["G"]}
+    text = [f"no memory is shared with {', '.join(names[number] for number in written)}"]
+    builder.guard_manager.root.add_lambda_guard(lambda values: not core().near(eval(find, space, {"L": values}), written), text, guard.user_stack)
 
 
 def overlaps(arguments, written):

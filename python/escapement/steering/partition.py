@@ -8,12 +8,15 @@ import torch
 from functorch.compile import min_cut_rematerialization_partition
 from torch.utils.checkpoint import CheckpointPolicy
 
+from . import float_values
+
 aten = torch.ops.aten
 
 
 def partition(joint, inputs, **given):
     forward, backward = partition_of(joint, inputs, **given)
     resolve_saved(forward, given.get("num_fwd_outputs", 0))
+    float_values.saved_as_tensors(forward, backward, given.get("num_fwd_outputs", 0))
     return forward, backward
 
 

@@ -1,8 +1,8 @@
 """Writes to float64 tensors without dims (`self.total += loss`), in training.
 
-Dynamo gives such a tensor on the CPU a number, which AOTAutograd then wants gone where nothing reads it; the frame is traced again, and each node that stands for
-the tensor and that only `item` uses is taken out of the graph. A write in place stands for the tensor too, and nothing uses it: it was
-lost. Only arguments may go.
+Dynamo gives such a tensor on the CPU a number, which torch's pass over the joint graph (where float_values.py leaves it in) wants gone where nothing
+reads it; the frame is traced again, and each node that stands for the tensor and that only `item` uses is taken out of the graph. A write in place
+stands for the tensor too, and nothing uses it: it was lost. Only arguments may go.
 """
 
 import functools

@@ -14,7 +14,7 @@ import operator
 import torch
 from functorch.compile import make_boxed_func
 
-from . import doubtful_copies, layout_reads, whole_upsampling
+from . import doubtful_copies, float_formulas, float_values, layout_reads, saved_sizes, whole_upsampling
 from .dynamo import active, aot_autograd
 from .partition import partition
 
@@ -40,6 +40,7 @@ def parts():
 def compile_training(gm, inputs, make_region):
     """`make_region(graph, kind)` gives the callable for one graph of AOTAutograd."""
     keep_whole(gm)
+    float_formulas.rewrite(gm)
     name_sizes_as_dynamo_did(gm)
     session = getattr(active, "session", None)
     if session is not None and doubtful_copies.seen(gm):
@@ -48,10 +49,11 @@ def compile_training(gm, inputs, make_region):
     def lower(kind, graph, fakes):
         keep_what_is_saved()
         divide_as_formulas_do(graph)
+        saved_sizes.compute(graph)
         whole_upsampling.as_torch_has_them(graph)
-        return make_boxed_func(make_region(graph, kind))
+        return make_boxed_func(float_values.returned_as_tensors(graph, lambda changed: make_region(changed, kind)))
 
-    with whole_upsampling.kept_whole():
+    with whole_upsampling.kept_whole(), float_values.kept():
         return aot_autograd(fw_compiler=functools.partial(lower, "forward"), bw_compiler=functools.partial(lower, "backward"),
                             inference_compiler=functools.partial(lower, "inference"), decompositions=parts(),
                             partition_fn=partition,

@@ -25,6 +25,24 @@ def is_a(value, kinds):
     return issubclass(type(value), kinds)
 
 
+CONTAINERS = (list, tuple, dict, collections.deque, set, frozenset)
+
+
+def own_kind(container):
+    return next(kind for kind in CONTAINERS if is_a(container, kind))
+
+
+def values_in(container):
+    """As the core walks them, whatever a class of the program's own would say."""
+    kind = own_kind(container)
+    return dict.values(container) if kind is dict else kind.__iter__(container)
+
+
+def length_of(container):
+    """Likewise."""
+    return own_kind(container).__len__(container)
+
+
 def space_of_class(kind):
     """The dict behind `vars` of a class, which is what the core compares (ctypes has its own kind of dict)."""
     return next(space for space in gc.get_referents(vars(kind)) if isinstance(space, dict))

@@ -25,10 +25,10 @@ from ..limits import ARRAY_BYTES, ITEMS, OBJECT_DEPTH, PLACES
 from .asked import NOT_CALLED, All, classes_of, may_be_anything, names_in_class, names_of_own, names_read
 from .library_objects import UNKNOWN, Looked, data_parts, of_decimal, reading
 from .names import reaches_modules_by_name, texts_in
-from .objects import is_a, space_of_class
+from .objects import is_a, length_of, space_of_class, values_in
 from .homes import file_in, file_of, is_own, of_library, of_package, of_program, source_of
 from .number_types import NAME, modules_naming_it
-from .search import OWN, cell_content, is_own_method, item_of, name_of, slot_value, space_of, values_in
+from .search import OWN, cell_content, is_own_method, item_of, name_of, slot_value, space_of
 from .while_recording import stood_for
 
 COMPARED = (int, float, complex, str, bytes, bool, type(None))   # by value; anything else by identity
@@ -227,8 +227,8 @@ class Plain:
             return
         self._seen.add(id(container))
         self._kept.append(container)
-        if depth <= 0 or len(container) > ITEMS:
-            return self._give_up(f"{name_of(type(container))} of {len(container)} items" if depth > 0 else f"containers nested more than {OBJECT_DEPTH} deep")
+        if depth <= 0 or length_of(container) > ITEMS:
+            return self._give_up(f"{name_of(type(container))} of {length_of(container)} items" if depth > 0 else f"containers nested more than {OBJECT_DEPTH} deep")
         for key, item in [*dict.items(container)] if is_a(container, dict) else [*enumerate(list.__iter__(container))]:
             if key is not None:
                 self._add(container, key, item, depth - 1)
@@ -335,8 +335,8 @@ def inside(value, depth=OBJECT_DEPTH + 1):
 def held_in(value, depth=OBJECT_DEPTH + 1):
     """The same, also of queues and sets, and of containers of the program's own classes."""
     yield value
-    if depth and is_a(value, (*LISTS, tuple, *QUEUES)) and len(value) <= ITEMS:
-        for item in items_of(value) if is_a(value, (*LISTS, tuple)) else [*value]:
+    if depth and is_a(value, (*LISTS, tuple, *QUEUES)) and length_of(value) <= ITEMS:
+        for item in items_of(value):
             if type(item) not in COMPARED:
                 yield from held_in(item, depth - 1)
 
@@ -352,7 +352,7 @@ def copied(value, depth=OBJECT_DEPTH):
         return value, [copied(item, depth - 1) for item in value.flat] if depth else value
     if is_plain_set(value):
         return frozenset(value)
-    if depth == 0 or not (is_a(value, (*LISTS, tuple)) or type(value) in QUEUES) or len(value) > ITEMS:
+    if depth == 0 or not (is_a(value, (*LISTS, tuple)) or type(value) in QUEUES) or length_of(value) > ITEMS:
         return value
     if type(value) in QUEUES:
         held = value if any(is_a(item, HELD) for item in value) else [copied(item, depth - 1) for item in [*value]]
@@ -379,9 +379,9 @@ def not_compared(value):
         if not (of_objects or is_a(value, (*LISTS, tuple, *QUEUES))) or id(value) in met:
             return None
         met.add(id(value))
-        left -= value.size if of_objects else len(value)
+        left -= value.size if of_objects else length_of(value)
         if left < 0:
-            return f"{name_of(type(value))} that is one of several with more than {ITEMS} items" if depth < OBJECT_DEPTH else f"{name_of(type(value))} of {len(value)} items"
+            return f"{name_of(type(value))} that is one of several with more than {ITEMS} items" if depth < OBJECT_DEPTH else f"{name_of(type(value))} of {length_of(value)} items"
         inner = [item for item in (value.flat if of_objects else values_in(value)) if type(item) not in COMPARED]
         if depth == 0:
             return f"containers nested more than {OBJECT_DEPTH} deep"

@@ -31,11 +31,10 @@ from .library_names import LibraryNames
 from .library_objects import behind, is_holder
 from .names import globals_in, globals_computed, imports_in, names_in, reaches_modules_by_name, reads_all
 from .number_types import is_builtin_type
-from .objects import is_a
+from .objects import CONTAINERS, is_a, length_of, own_kind, values_in
 from .ran import Everything, Followed
 from .tree import Unsupported
 
-CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque)
 FUNCTIONS = (types.FunctionType, types.MethodType)
 PLAIN = frozenset((str, bytes, int, float, complex, bool))
 NOT_SEARCHED = (str, bytes, int, float, complex, torch.dtype, torch.device)
@@ -202,15 +201,15 @@ class Search:
 
     def _set(self, value, depth):
         before = self._found
-        self._all(itertools.islice(value, ITEMS), depth)
+        self._all(itertools.islice(values_in(value), ITEMS), depth)
         if self._found > before and not is_a(value, frozenset):
-            self._members(value, value)
+            self._members(value, values_in(value))
 
     def _members(self, container, items):
         """Of a dict with tensors or modules which keys it has and in what order, of such a set what it holds; how many items others have."""
-        if is_a(container, (dict, set)) and any(is_a(item, (torch.Tensor, torch.nn.Module)) for item in items) and len(container) <= ITEMS:
-            now = Members(container)
-            self.variables.append((functools.partial(unless_others, container, now), now))
+        if is_a(container, (dict, set)) and any(is_a(item, (torch.Tensor, torch.nn.Module)) for item in items) and length_of(container) <= ITEMS:
+            now = Members(keys_of(container))
+            self.variables.append((lambda: unless_others(keys_of(container), now), now))
         elif not is_a(container, set):   # whose values are compared
             self.variables.append((functools.partial(length, container), length(container)))
 
@@ -349,7 +348,7 @@ class Search:
     def _attributes(self, value, names, depth):
         for name in names:
             held = vars(value)[name]
-            if is_a(held, CONTAINERS) and len(held) > LONG:
+            if is_a(held, CONTAINERS) and length_of(held) > LONG:
                 self._long.append((vars(value), name, depth))
             elif not is_own_method(held):
                 self._variable(functools.partial(vars(value).get, name), held, depth)
@@ -465,13 +464,6 @@ def slot_value(value, name):
         return None
 
 
-def values_in(container):
-    """As the core walks them, whatever a class of the program's own would say."""
-    if is_a(container, dict):
-        return dict.values(container)
-    return next(kind for kind in (list, tuple, collections.deque, set, frozenset) if is_a(container, kind)).__iter__(container)
-
-
 def item_of(container, key):
     try:
         return container[key]
@@ -487,6 +479,11 @@ def identity(value):
     return tuple(map(id, value)) if type(value) is Members else id(value)
 
 
+def keys_of(container):
+    """What it holds, of a dict the keys, as its base class says."""
+    return own_kind(container).__iter__(container)
+
+
 def unless_others(items, then):
     """`then`, while the items are these in this order."""
     now = (*items,)
@@ -495,7 +492,7 @@ def unless_others(items, then):
 
 def length(container):
     """The same object for the same number, so that `is` compares them."""
-    return number(len(container))
+    return number(length_of(container))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -93,8 +93,7 @@ def by_value(kind, value):
 
 def stateless(value):
     """torch's own functions. Any other function, and every module, may reach tensors that nobody would watch."""
-    home = (getattr(value, "__module__", None) or "").partition(".")[0]
-    return is_a(value, FUNCTIONS) and home in ("torch", "math", "builtins")
+    return is_a(value, FUNCTIONS) and (getattr(value, "__module__", None) or "").partition(".")[0] in ("torch", "math", "builtins")
 
 
 def generators_in(structure):

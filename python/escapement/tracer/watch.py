@@ -28,11 +28,11 @@ from .homes import of_program, source_of
 from .identities import asks_identity
 from .metadata import Metadata
 from .number_types import modules_naming_it
-from .objects import is_a
+from .objects import is_a, length_of, values_in
 from .outside import events_seen
 from .plain import Plain, names_of_thread, own_space
 from .ran import Everything, Searched
-from .search import Search, cell_content, identity, slot_value, space_of, values_in
+from .search import Search, cell_content, identity, slot_value, space_of
 
 training = operator.attrgetter("training")
 stores = operator.attrgetter("_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks")
@@ -201,7 +201,7 @@ class Replaced:
     def of(self, value, depth=2 * OBJECT_DEPTH):
         if is_a(value, (torch.Tensor, *NUMBERS)):
             return self._replacement(value) if self._wanted(value) else value
-        if depth == 0 or id(value) in self._seen or not is_a(value, (list, tuple, dict, collections.deque)) or len(value) > ITEMS:
+        if depth == 0 or id(value) in self._seen or not is_a(value, (list, tuple, dict, collections.deque)) or length_of(value) > ITEMS:
             return value
         self._seen[id(value)] = value
         if type(value) is tuple:

@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "support/error.h"
@@ -10,6 +11,7 @@
 #include "support/text.h"
 #include "torch/exported/autocast_state.h"
 #include "torch/exported/steps.h"
+#include "torch/record/wrapper.h"
 
 namespace escapement {
 
@@ -32,6 +34,16 @@ c10::IValue result_of(const ExportedValue& value, const GraphRunner::Values& val
     case Kind::none: return {};
     default: throw UserError("an output of the program is no tensor, number or None");
   }
+}
+
+// While a recording is made: what the tensors stand for does.
+bool share_memory(const at::Tensor& a, const at::Tensor& b) {
+  const auto real = [](const at::Tensor& tensor) {
+    const Wrapper* const wrapper = Wrapper::of(tensor);
+    return wrapper ? wrapper->inner() : tensor;
+  };
+  const at::Tensor left = real(a), right = real(b);
+  return left.defined() && right.defined() && left.has_storage() && right.has_storage() && left.is_alias_of(right);
 }
 
 }  // namespace
@@ -106,13 +118,24 @@ void GraphRunner::run(const Values& arguments, Values& results) const {
   }
 }
 
+// What is written, and what is a result, was computed from the state as it was: `b <- a, a <- x` writes the a that was there. So what lies in
+// memory that is written here is kept first.
 void GraphRunner::write_back(Values& values) const {
-  for (const ExportedOutput& output : outputs_) {
-    if (!output.is_write) continue;
-    const c10::IValue &destination = values[output.destination], &value = values[output.value.slot];
-    if (!destination.isTensor() || !value.isTensor())
-      throw UserError("escapement: what the program writes back is no tensor");
-    if (!destination.toTensor().is_same(value.toTensor())) destination.toTensor().copy_(value.toTensor());
+  std::vector<at::Tensor> destinations(outputs_.size());   // by output; no tensor: a result
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (!outputs_[i].is_write) continue;
+    const c10::IValue &destination = values[outputs_[i].destination], &value = values[outputs_[i].value.slot];
+    if (!destination.isTensor() || !value.isTensor()) throw UserError("escapement: what the program writes back is no tensor");
+    if (!destination.toTensor().is_same(value.toTensor())) destinations[i] = destination.toTensor();
+  }
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (outputs_[i].value.kind != Kind::slot) continue;
+    c10::IValue& value = values[outputs_[i].value.slot];
+    const auto is_in = [&](const at::Tensor& written) { return value.isTensor() && share_memory(value.toTensor(), written); };
+    if (std::ranges::any_of(destinations, is_in)) value = value.toTensor().clone();
+  }
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (destinations[i].defined()) destinations[i].copy_(values[outputs_[i].value.slot].toTensor());
   }
 }
 

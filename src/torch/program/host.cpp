@@ -46,9 +46,10 @@ int64_t reach(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
 
 // Of one axis without elements, until it is told otherwise.
 at::TensorBase on_new_memory(int64_t elements, caffe2::TypeMeta dtype) {
-  const size_t bytes = static_cast<size_t>(elements) * dtype.itemsize();
-  c10::Allocator* allocator = output_allocator(bytes);
-  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, allocator->allocate(bytes),
+  int64_t bytes = 0;
+  if (elements < 0 || __builtin_mul_overflow(elements, static_cast<int64_t>(dtype.itemsize()), &bytes)) throw UserError(kTooLarge);
+  c10::Allocator* allocator = output_allocator(static_cast<size_t>(bytes));
+  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, allocator->allocate(static_cast<size_t>(bytes)),
                                                        allocator, /*resizable=*/true);
   return at::detail::make_tensor_base<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), dtype);
 }

@@ -24,17 +24,20 @@ bool library_present() {
   return present;
 }
 
-std::array<uint64_t, 8> sample(const at::Tensor& weight) {
-  std::array<uint64_t, 8> samples{};
-  const auto bytes = static_cast<int64_t>(weight.numel() * static_cast<int64_t>(weight.element_size()));
-  const char* data = static_cast<const char*>(weight.const_data_ptr());
-  for (size_t i = 0; i < samples.size() && bytes >= 8; ++i) {
-    // Odd fractions, so that the samples do not fall into one row or column.
-    const int64_t at = (bytes - 8) / 61 * static_cast<int64_t>(7 * i + 3) / 8 * 8;
-    std::memcpy(&samples[i], data + std::min(at, bytes - 8), 8);
-  }
+std::string_view bytes_of(const at::Tensor& weight) { return {static_cast<const char*>(weight.const_data_ptr()), weight.nbytes()}; }
+
+std::array<uint64_t, 16> sample(const at::Tensor& weight) {
+  std::array<uint64_t, 16> samples{};
+  const std::string_view bytes = bytes_of(weight);
+  if (bytes.size() < sizeof samples) return samples;
+  // From the first to the last, at places that do not fall into one row or column.
+  const size_t last = bytes.size() - 8, apart = last / (samples.size() - 1);
+  for (size_t i = 0; i < samples.size(); ++i)
+    std::memcpy(&samples[i], bytes.data() + std::min(last, (i * apart + i % 3 * (apart / 7)) / 8 * 8), 8);
   return samples;
 }
+
+uint64_t digest_of(const at::Tensor& weight) { return std::hash<std::string_view>()(bytes_of(weight)); }
 
 struct Registry {
   ForkMutex mutex;
@@ -73,11 +76,17 @@ WeightMark::WeightMark() : tensor(at::Tensor().getIntrusivePtr()) {}
 
 WeightMark::WeightMark(const at::Tensor& weight)
     : tensor(weight.getIntrusivePtr()), impl(weight.unsafeGetTensorImpl()), data(weight.const_data_ptr()),
-      version(impl->version_counter().current_version()), samples(sample(weight)) {}
+      version(impl->version_counter().current_version()), exposure(weight), samples(sample(weight)), digest(digest_of(weight)) {}
 
-bool WeightMark::matches(const at::Tensor& weight) const {
-  return impl == weight.unsafeGetTensorImpl() && data == weight.const_data_ptr() &&
-         version == impl->version_counter().current_version() && samples == sample(weight);
+bool WeightMark::matches(const at::Tensor& weight) {
+  if (impl != weight.unsafeGetTensorImpl() || data != weight.const_data_ptr() || version != impl->version_counter().current_version() ||
+      samples != sample(weight))
+    return false;
+  if (exposure.is_quiet(weight)) return true;
+  const Exposure now(weight);
+  if (digest != digest_of(weight)) return false;
+  exposure = now;
+  return true;
 }
 
 bool can_pack(const at::Tensor& x, const at::Tensor& weight) {

@@ -4,7 +4,8 @@
 // When it is used. Only for weights that are parameters or captured tensors, only without gradients. For each class (K, N, dtype) the
 // packed and the plain form are timed once in a process, on the first call of that class; the choice never changes afterwards, so one
 // process gives equal bits for equal inputs. When it is valid. A packing belongs to one TensorImpl, at one version counter and data
-// pointer; because writes through `.data` move neither, a few elements are compared as well. All of this is checked at every call.
+// pointer; because writes through `.data` move neither, a few elements are compared as well, and all of them where somebody may have written so
+// (record/exposed_memory.h). All of this is checked at every call.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,6 +13,8 @@
 #include <array>
 #include <functional>
 #include <string>
+
+#include "torch/record/exposed_memory.h"
 
 namespace escapement {
 
@@ -21,11 +24,13 @@ struct WeightMark {
   const c10::TensorImpl* impl = nullptr;
   const void* data = nullptr;
   uint32_t version = 0;
-  std::array<uint64_t, 8> samples{};
+  Exposure exposure;
+  std::array<uint64_t, 16> samples{};
+  uint64_t digest = 0;   // of all bytes
 
   WeightMark();
   explicit WeightMark(const at::Tensor& weight);
-  bool matches(const at::Tensor& weight) const;
+  bool matches(const at::Tensor& weight);
 };
 
 struct PackedWeight {

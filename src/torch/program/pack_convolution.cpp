@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 
 #include "support/fork.h"
@@ -59,12 +60,12 @@ class Registry {
     return *registry;
   }
 
-  // Undefined: nobody has asked for this use of the weight as it is now.
-  at::Tensor find(const at::Tensor& weight, const std::vector<int64_t>& use) {
+  // The weight as it is now, and its packing: undefined if nobody has asked for this use of it.
+  std::pair<WeightMark, at::Tensor> find(const at::Tensor& weight, const std::vector<int64_t>& use) {
     const std::lock_guard lock(mutex_);
     const Packings& packings = of(weight);
     const auto known = packings.by_use.find(use);
-    return known == packings.by_use.end() ? at::Tensor() : known->second;
+    return {packings.mark, known == packings.by_use.end() ? at::Tensor() : known->second};
   }
 
   // The packing for that use from now on: `made`, or an older one of the same layout.
@@ -99,8 +100,7 @@ class Registry {
 at::Tensor packed_for(const at::Tensor& x, const at::Tensor& weight, const ConvolutionWindow& window, HeldConvolution& held) {
   std::vector<int64_t> use = use_of(x, window);
   if (held.packed.defined() && held.use == use && held.mark.matches(weight)) return held.packed;
-  held.mark = WeightMark(weight);   // before it is packed: a write meanwhile is noticed by the next call
-  held.packed = Registry::instance().find(weight, use);
+  std::tie(held.mark, held.packed) = Registry::instance().find(weight, use);   // the mark before it is packed: a write meanwhile is noticed by the next call
   if (!held.packed.defined()) held.packed = Registry::instance().add(weight, use, pack(weight, window, x.sizes()));
   held.use = std::move(use);
   return held.packed;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "torch/record/exposed_memory.h"
 #include "torch/record/library_target.h"
 #include "torch/record/lower.h"
 #include "torch/record/recorder_fallback.h"
@@ -125,6 +126,12 @@ void end_deferral(const TensorBase& tensor) {
   if (tensor.unsafeGetTensorImpl()->key_set().has(kRecorderKey)) static_cast<void>(tensor.has_storage());
 }
 
+// Another name for a tensor's memory is made. Of a tensor of the program it is what stands behind that is exposed; what has no memory yet holds nothing.
+void expose(const TensorBase& tensor) {
+  if (const Wrapper* const wrapper = wrapper_of(tensor)) return note_exposed(wrapper->inner());
+  if (!tensor.unsafeGetTensorImpl()->key_set().has(kRecorderKey)) note_exposed(tensor);
+}
+
 class Hooks final : public at::impl::VariableHooksInterface {
  public:
   bool is_view(const TensorBase& tensor) const override {
@@ -171,8 +178,8 @@ class Hooks final : public at::impl::VariableHooksInterface {
   }
 
   // Of these torch's own mean the wrapper, or are asked of it in ways that the recording notices.
-  TensorBase tensor_data(const TensorBase& tensor) const override { return torchs->tensor_data(tensor); }
-  TensorBase variable_data(const TensorBase& tensor) const override { return torchs->variable_data(tensor); }
+  TensorBase tensor_data(const TensorBase& tensor) const override { return expose(tensor), torchs->tensor_data(tensor); }
+  TensorBase variable_data(const TensorBase& tensor) const override { return expose(tensor), torchs->variable_data(tensor); }
   unsigned _register_hook(const TensorBase& tensor, std::function<TensorBase(const TensorBase&)> hook) const override {
     return torchs->_register_hook(tensor, std::move(hook));
   }
@@ -186,7 +193,7 @@ class Hooks final : public at::impl::VariableHooksInterface {
     from->tape().written.note();
     torchs->set_data(tensor, from->inner());
   }
-  TensorBase data(const TensorBase& tensor) const override { return torchs->data(tensor); }
+  TensorBase data(const TensorBase& tensor) const override { return expose(tensor), torchs->data(tensor); }
   void retain_grad(const TensorBase& tensor) const override { torchs->retain_grad(tensor); }
   void _backward(const at::Tensor& tensor, at::TensorList inputs, const std::optional<at::Tensor>& gradient, std::optional<bool> keep_graph,
                  bool create_graph) const override {

@@ -138,7 +138,7 @@ bool lower_arange(OpCall& call) {
   const Dim span = by > 0 ? dims.sub(*end, *start) : dims.sub(*start, *end);
   const Dim stride = dims.constant(by > 0 ? by : -by);
   const Dim length = dims.floordiv(dims.add(span, dims.sub(stride, dims.constant(1))), stride);
-  call.tape.guard_relation(Guard::Kind::less_equal, dims.constant(0), length, true, "arange does not run backwards");
+  call.tape.guard_relation(Guard::Kind::less_equal, dims.constant(0), span, true, "arange does not run backwards");
   Attrs attrs;
   attrs.sizes = {length};
   attrs.dtype = dtype;

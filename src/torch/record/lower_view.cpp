@@ -496,7 +496,8 @@ Dim elements_spanned(DimTable& dims, Dim start, std::span<const Dim> sizes, std:
 // address.
 bool as_strided_fits(OpCall& call, ValueId root, Dim start, std::span<const Dim> sizes, std::span<const Dim> strides) {
   DimTable& dims = call.table();
-  if (!call.tape.trace()[root].definition || sizes.size() != strides.size()) return false;
+  if (!call.tape.trace()[root].definition || sizes.size() != strides.size() || *dims.hint(start) < 0) return false;
+  call.tape.guard_relation(Guard::Kind::less_equal, dims.constant(0), start, true, "as_strided within the memory");
   const Dim needed = elements_spanned(dims, start, sizes, strides);
   const TensorType& type = call.type(root);   // a call's result may have elements that share their memory
   const Dim extent = elements_spanned(dims, dims.constant(0), type.sizes, type.strides);
@@ -525,8 +526,8 @@ bool lower_as_strided(OpCall& call) {
   const ValueId v = call.value("self");
   call.tape.choices.written(v);   // it reads any of the memory, whosever that is
   Attrs attrs;
-  attrs.sizes = call.dims("size");
-  const std::vector<Dim> strides = call.dims("stride");
+  attrs.sizes = call.lengths("size");
+  const std::vector<Dim> strides = call.lengths("stride");
   attrs.sizes.insert(attrs.sizes.end(), strides.begin(), strides.end());
   const ValueId root = call.type(v).root;
   attrs.start = start_of_strided(call, v, root);

@@ -127,3 +127,91 @@ def test_draws_of_a_device_are_refused(device, refused):
     x.meta["val"] = torch.empty(3, device=device)
     graph.output(graph.call_function(run_and_save_rng_state, (torch.ops.aten.rand_like.default, x)))
     assert dispatch.prepare(torch.fx.GraphModule(torch.nn.Module(), graph), None) == refused
+
+
+class Counting(Network):
+    """Statistics that are written outside of a checkpoint."""
+
+    def __init__(self):
+        super().__init__(torch.nn.Identity())
+        self.norm = torch.nn.BatchNorm1d(8)
+        self.register_buffer("mean", torch.zeros(8))
+
+    def forward(self, x):
+        x = checkpoint(self.blocks[0], x, use_reentrant=False)
+        self.mean.mul_(0.9).add_(x.detach().mean(0))
+        return self.norm(x) * 2
+
+
+class Normed(Counting):
+    """And inside of one, where eager counts twice."""
+
+    def forward(self, x):
+        return checkpoint(lambda x: self.norm(self.blocks[0](x)), x, use_reentrant=False)
+
+
+@pytest.mark.parametrize("kind", [Counting, Normed])
+def test_arguments_that_are_written(kind):
+    torch.manual_seed(0)
+    torch.compiler.reset()
+    ours, eager = kind(), kind()
+    eager.load_state_dict(ours.state_dict())
+    compiled = torch.compile(ours, backend="escapement")
+    for rows in (4, 7, 2, 9, 4):
+        for made, expected in zip(step(ours, compiled, rows), step(eager, eager, rows)):
+            torch.testing.assert_close(made, expected, rtol=1e-5, atol=1e-5)
+    if kind is Counting:
+        torch.testing.assert_close(dict(ours.named_buffers()), dict(eager.named_buffers()))
+    stats = escapement.stats()
+    dynamo = stats["dynamo"]
+    assert dynamo["compiles"] == 1 and not dynamo["skipped_frames"] and not dynamo["refused_calls"] and not dynamo["fallbacks"], stats
+    assert stats["recordings"] == 2 and not stats.get("eager_calls"), stats
+
+
+def test_a_written_argument_that_shares_memory_later():
+    linear = torch.nn.Linear(8, 8)
+
+    def scaled(x, total):
+        result = checkpoint(linear, x, use_reentrant=False)
+        total.mul_(0.5).add_(result.detach().sum(0))
+        return result * 2
+
+    def run(function, rows, shared):
+        x = (torch.arange(rows * 8.0) / 7 - 1).reshape(rows, 8)
+        total = x[0] if shared else torch.ones(8)
+        result = function(x, total)
+        linear.zero_grad()
+        result.sum().backward()
+        return result.detach(), total, x, linear.bias.grad.clone()
+
+    torch.compiler.reset()
+    compiled = torch.compile(scaled, backend="escapement")
+    for rows, shared in ((4, False), (7, False), (3, False)):
+        torch.testing.assert_close(run(compiled, rows, shared), run(scaled, rows, shared))
+    assert escapement.stats()["dynamo"]["compiles"] == 1
+    linear.requires_grad_(False)   # eager refuses a gradient of what has been written meanwhile
+    with torch.no_grad():
+        x, y = torch.ones(4, 8), torch.ones(4, 8)
+        torch.testing.assert_close((compiled(x, x[0]), x), (scaled(y, y[0]), y))
+
+
+class Masked(torch.nn.Module):
+    """Heads times rows reach the backward as a number of their own, which views there must know to be heads times rows."""
+
+    def __init__(self):
+        super().__init__()
+        make = torch.nn.TransformerEncoderLayer
+        self.layers = torch.nn.ModuleList([make(12, 3, 24, dropout=0.0, batch_first=True), make(12, 3, 24, dropout=0.0, batch_first=True, norm_first=True)])
+
+    def forward(self, x):
+        x = torch.cat([x, x[:, :4]], 1)[:, None, :] * torch.linspace(0.5, 1, 3 + x.shape[0] % 2)[:, None]
+        mask = torch.arange(x.shape[1]).expand(x.shape[0], -1) == 0
+        for layer in self.layers:
+            x = checkpoint(layer, x, None, mask, use_reentrant=False)
+        return x.masked_fill(mask[..., None], 0).sum(1) / (~mask).sum(1, keepdim=True)
+
+
+def test_layers_of_attention_with_a_mask():
+    torch.manual_seed(0)
+    stats = compare(Masked())
+    assert stats["recordings"] == 2 and not stats.get("eager_calls") and not stats["dynamo"]["fallbacks"], stats

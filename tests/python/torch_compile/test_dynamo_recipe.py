@@ -241,6 +241,38 @@ def test_no_import_is_needed(child_env):
     subprocess.run([sys.executable, "-c", code], check=True, env=child_env)
 
 
+FIRST_IN_THREADS = """
+    import importlib, os, sys, threading, torch
+    from importlib.metadata import entry_points
+    if os.environ["USE_STAND_IN"]:
+        sys.modules["escapement._C"] = importlib.import_module("fake_c")
+    gate, failed = threading.Barrier(6), []
+
+    def first(number):
+        gate.wait()
+        try:
+            compiled = torch.compile(lambda x: x * number, backend="escapement")
+            assert torch.equal(compiled(torch.ones(number)), torch.full((number,), float(number)))
+        except BaseException as error:
+            failed.append(f"{type(error).__name__}: {error}")
+
+    threads = [threading.Thread(target=first, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed, failed
+    from escapement.backend import escapement
+    assert torch._dynamo.lookup_backend("escapement") is escapement
+    assert {point.load() for point in entry_points(group="torch_dynamo_backends", name="escapement")} == {escapement}
+"""
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_the_first_compile_in_several_threads_at_once(child_env, attempt):
+    subprocess.run([sys.executable, "-c", textwrap.dedent(FIRST_IN_THREADS)], check=True, env=child_env)
+
+
 # --- the other routes
 
 @pytest.fixture

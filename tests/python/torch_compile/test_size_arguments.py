@@ -194,3 +194,45 @@ def test_layouts_of_pools_are_eagers(name, laid):
         expected, found = POOLS[name](x), compiled(x)
         torch.testing.assert_close(found, expected)
         assert found.stride() == expected.stride(), shape
+
+
+WINDOW = torch.hann_window(16)
+
+
+def there_and_back(x, length=None, window=WINDOW, **named):
+    spectrum = torch.stft(x, 16, 4, window=WINDOW if window is None else window, return_complex=True, **{name: named[name] for name in named if name not in ("center", "return_complex")})
+    return torch.istft(spectrum, 16, 4, window=window, length=last(x) if length is None else length, **named)
+
+
+SIGNALS = {
+    "a signal": there_and_back, "a row": lambda x: there_and_back(x[0]), "normalized": lambda x: there_and_back(x, normalized=True), "two sided": lambda x: there_and_back(x, onesided=False),
+    "a short window": lambda x: there_and_back(x, win_length=12, window=WINDOW[2:14]), "no window": lambda x: there_and_back(x, window=None), "shorter": lambda x: there_and_back(x, last(x) - 5),
+    "not centred": lambda x: there_and_back(x, last(x) // 2, WINDOW + 1, center=False),
+}
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+@pytest.mark.parametrize("name", SIGNALS)
+def test_signals_put_together_again(name, gradients):
+    shapes = [(2, n) for n in (64, 100, 41, 37, 80, 53)] + [(1, 31)]
+    compiled = fresh(SIGNALS[name])
+    check(SIGNALS[name], compiled, shapes, gradients)
+    stats = escapement.stats()
+    counted = stats["dynamo"]
+    assert (counted["compiles"], counted["graph_breaks"], counted["fallbacks"]) == (1, 0, {}), counted   # the window is of 16 elements in any case
+    assert stats["recordings"] == 1 + gradients and stats["hits"] == (1 + gradients) * (2 * len(shapes) - 1), stats
+
+
+@pytest.mark.parametrize("name, f", [("longer", lambda x: there_and_back(x, last(x) + 20)), ("nothing", lambda x: there_and_back(x, last(x) - last(x))), ("no weights", lambda x: there_and_back(x, window=WINDOW * 0)),
+                                     ("a wrong window", lambda x: there_and_back(x, window=WINDOW[1:])), ("complex", lambda x: there_and_back(x, onesided=False, return_complex=True))])
+def test_signals_that_are_torchs_to_judge(name, f):
+    compiled = fresh(f)
+    for shape in ((2, 64), (2, 37), (1, 41), (0, 53)):
+        x = argument(shape)
+        try:
+            expected = f(x)
+        except Exception as error:
+            with pytest.raises(type(error)):
+                compiled(x)
+            continue
+        torch.testing.assert_close(compiled(x), expected)
