@@ -74,6 +74,7 @@ struct Program::Impl {
   std::vector<OutputRecipe> outputs;
   std::vector<std::pair<uint32_t, uint32_t>> inputs;  // buffer, input
   std::vector<uint32_t> written_inputs;      // by kernels
+  std::vector<uint32_t> own_inputs;          // written by kernels or library calls
   std::vector<std::vector<uint32_t>> dead_before;  // on a device: per step, buffers that no later one needs
   class Call;
   mutable ContextPool<Call> pool;
@@ -247,6 +248,8 @@ void Program::Impl::prepare_inputs() {
       if (nest.params[i].written && buffer.kind == Buffer::Kind::input) written_inputs.push_back(buffer.input);
     }
   }
+  own_inputs = written_inputs;
+  for (const CallRecipe& call : calls) own_inputs.insert(own_inputs.end(), call.written_inputs.begin(), call.written_inputs.end());
 }
 
 // What a step has made may be read when it is done: so a buffer goes when the next step begins that could need its memory.
@@ -277,6 +280,8 @@ int64_t Program::Impl::Call::read(const Source& source) {
 void Program::Impl::Call::bind(std::span<const Argument> arguments) {
   tensors_.begin(arguments);
   program_.entry.bind(arguments, context_->symbols);
+  // A copy that torch makes when it is written (`_lazy_clone`) moves: before addresses are taken.
+  for (const uint32_t input : program_.own_inputs) static_cast<void>(tensors_.input(input).mutable_data_ptr());
   for (const auto& [buffer, input] : program_.inputs) {
     context_->bases[buffer] = const_cast<void*>(tensors_.input(input).const_data_ptr());
   }

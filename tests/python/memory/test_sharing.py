@@ -96,3 +96,20 @@ def test_one_recording_serves_where_eager_always_copies(name):
     for rows, columns, k in ((4, 6, 3), (5, 7, 2), (3, 8, 5), (13, 11, 7)):
         assert outcome(run, rows, columns, k) == outcome(program, rows, columns, k)
     assert run.info()["recordings"] == 1
+
+
+@pytest.mark.parametrize("way", ("call", "replay", "torch.compile"))
+@pytest.mark.parametrize("write", (lambda y: y.add_(1), lambda y: y.mul_(2).sin_(), lambda y: (y * 2, torch.sort(y, out=(y, torch.empty(0, dtype=torch.int64)))[0] + y)[1]), ids=("kernel", "two", "library"))
+def test_a_copy_that_is_made_when_it_is_written(write, way):
+    """Until then it has the memory of what it is a copy of."""
+    def function(y):
+        write(y)
+        return y + 1
+
+    torch._dynamo.reset()
+    ours = torch.compile(function, backend="escapement") if way == "torch.compile" else escapement.jit(function, mode=way)
+    for n in (3, 4, 5, 1, 7):
+        x, expected = torch.linspace(1, 0, n), torch.linspace(1, 0, n)
+        y = torch._lazy_clone(x)
+        torch.testing.assert_close(ours(y), function(expected))
+        torch.testing.assert_close((x, y), (torch.linspace(1, 0, n), expected))
