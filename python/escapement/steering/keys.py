@@ -14,6 +14,7 @@ import torch
 from ..limits import KEY_DEPTH, KEY_VALUES
 
 NOT_LOOKED_INTO = (type, types.ModuleType, types.FunctionType, types.MethodType)
+PLAIN = (str, int, float, bool, bytes, type(None))   # keys whose text is theirs
 
 
 numbers, numbered = itertools.count(1), {}   # id -> (weak reference, number)
@@ -93,12 +94,18 @@ def held_in(own, name):
 
 
 def contents(value):
-    """What may hold tensors, each with its name in the key. Where in a list they stand is no part of it."""
+    """What may hold tensors, each with its name in the key. Where in a list they stand is no part of it. A class of the program's own is not asked: its
+    words for all this may fail, and eager does not need them."""
     if isinstance(value, dict):
-        return [(str(key), item) for key, item in value.items()]
+        return [(str(key) if type(key) in PLAIN else type(key), item) for key, item in dict.items(value)]
     if isinstance(value, (list, tuple)):
-        return [("item", item) for item in value]
-    own = getattr(value, "__dict__", None) if not isinstance(value, NOT_LOOKED_INTO) else None
+        return [("item", item) for item in (list if isinstance(value, list) else tuple).__iter__(value)]
+    if isinstance(value, NOT_LOOKED_INTO):
+        return ()
+    try:
+        own = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return ()
     return list(own.items()) if type(own) is dict else ()
 
 

@@ -276,3 +276,18 @@ def test_a_mode_sees_what_it_sees_in_eager():
         with Names():
             function(torch.randn(shape))
         assert seen in ([], wanted[:1], wanted)   # what is compiled, Dynamo has traced with the mode
+
+
+@pytest.mark.parametrize("method", ("__len__", "__iter__", "items", "__getattribute__", "__str__"))
+@pytest.mark.parametrize("base", (dict, list, tuple, object), ids=lambda base: base.__name__)
+def test_a_key_asks_no_class_of_the_programs_own(base, method):
+    def fails(self, *given):
+        raise NotImplementedError("the program's own")
+
+    members = {method: fails if method != "__getattribute__" else lambda self, name: object.__getattribute__(self, name) if name == "__class__" else fails(self)}
+    value = type("Own", (base,), members)()
+    held = {value: 1.5} if base in (tuple, object) and method == "__str__" else {"own": value}
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: x * (2 if held is not None else 3), backend="escapement")
+    for rows in (2, 3, 1, 5):
+        assert torch.equal(compiled(torch.ones(rows, 4)), torch.full((rows, 4), 2.0))
