@@ -13,11 +13,12 @@ import contextlib
 import dataclasses
 import functools
 import inspect
+import sys
 import types
 
 import torch
 import torch._dynamo.config
-from torch._dynamo import convert_frame, external_utils
+from torch._dynamo import convert_frame, decorators, external_utils
 from torch._dynamo import exc as dynamo_exc
 from torch._dynamo.utils import counters
 
@@ -28,6 +29,7 @@ COMPILE_PARAMETERS = tuple(inspect.signature(convert_frame._compile).parameters)
 FrameAction, Strategy = (getattr(convert_frame, name, None) for name in ("FrameAction", "FrameExecStrategy"))
 # What torch.compile() puts around a module of torch.nn (the last two: inside of `error_on_graph_break`): one code object for all of them.
 SHARED = {external_utils.wrap_inline(print).__code__, *(external_utils.wrap_inline_with_error_on_graph_break(print, errors).__code__ for errors in (True, False))}
+DISABLED = getattr(decorators, "_nonrecursive_disable_wrapper_code", None)   # what `torch.compiler.disable(recursive=False)` puts around a function
 LIMIT = "a limit of torch's on recompiles is reached"
 
 keys = types.SimpleNamespace(of=None)   # of(code, globals, locals, closure, compiler_fn): the key of a call, None where it is not ours
@@ -35,7 +37,7 @@ keys = types.SimpleNamespace(of=None)   # of(code, globals, locals, closure, com
 
 def possible():
     parameters = list(inspect.signature(torch_asked).parameters)
-    return (parameters[:2] == ["self", "frame"] and None not in (FrameAction, Strategy) and hasattr(torch._C, "_len_torch_dispatch_stack")
+    return (parameters[:2] == ["self", "frame"] and None not in (FrameAction, Strategy, DISABLED) and hasattr(torch._C, "_len_torch_dispatch_stack")
             and "cache_size" in COMPILE_PARAMETERS[7:] and "compile_id" in COMPILE_PARAMETERS)
 
 
@@ -46,6 +48,8 @@ def install(key_of):
 
 def asked(wrapper, frame, *rest, **named):
     """Dynamo has found no version for this call."""
+    if sys._getframe(1).f_code is DISABLED:   # torch asks this too, of the first frame behind its own file
+        return convert_frame.ConvertFrameReturn(apply_to_code=False, skip_reason="disabled, but for what it calls")
     code, converter = frame.f_code, wrapper._torchdynamo_orig_backend
     # With `fullgraph=True` it is another class, and nothing is refused. What a mode of the user's sees is torch's to decide.
     if not isinstance(converter, convert_frame.ConvertFrame) or torch._C._len_torch_dispatch_stack():

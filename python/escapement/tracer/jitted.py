@@ -227,7 +227,7 @@ class Jitted:
     def __init__(self, fn, dims, mode, check, options):
         checked_arguments(fn, mode)
         own = self.__dict__   # __setattr__ forwards to a wrapped module
-        own.update(_fn=fn, _mode=mode, _given=(dims, mode, check, options), _lock=fork_safe_lock(), _name=None)
+        own.update(_fn=fn, _mode=mode, _given=(dims, mode, check, options), _lock=fork_safe_lock())
         own.update(_tables={}, _table=None, _kinds=frozenset(), _health=Health(), _options=resolve(None, options), _replayed=None)
         own["_checker"] = Checker(fn, check, self.run_entry)
         wrapped = fn.forward if isinstance(fn, torch.nn.Module) else fn
@@ -237,7 +237,7 @@ class Jitted:
         own["_dims"] = declared(fn, dims, self._options) if dims else None
         own["escapement_contract"] = self._dims and self._dims.contract
         own.update({name: getattr(wrapped, name) for name in functools.WRAPPER_ASSIGNMENTS if hasattr(wrapped, name)})
-        own["__wrapped__"] = fn
+        own["__wrapped__"], own["_kept_as"] = fn, f"escapement.jit of {getattr(fn, '__qualname__', '')}"
 
     # --- calling
 
@@ -647,36 +647,29 @@ class Jitted:
         return getattr(self.__dict__["_fn"], name)
 
     def __setattr__(self, name, value):
-        target = self._fn if isinstance(self._fn, torch.nn.Module) else None
-        if target is None or name in self.__dict__:
+        """Attributes of a function are state of the program's (`f.calls += 1`), and so the function's own, where they are looked for."""
+        if name in self.__dict__:
             self.__dict__[name] = value
         else:
-            setattr(target, name, value)
+            setattr(self._fn, name, value)
 
-    def __set_name__(self, owner, name):
-        self.__dict__["_name"] = name
+    def __delattr__(self, name):
+        delattr(self._fn, name)
 
     def __get__(self, instance, owner=None):
-        """As a method: each object gets its own, kept in the object. What has no place for one is an argument."""
+        """As a method: each object gets its own, kept in the object. What has no place for one is an argument. Not under the method's name, where Python would find
+        it before what a class says by then; and a copy of the object comes with the object's."""
         if instance is None:
             return self
         space = space_of(instance)
         if type(space) is not dict:
             return types.MethodType(self, instance)
-        name = self._attribute(type(instance))
-        bound = space.get(name)
-        if not isinstance(bound, Jitted) or bound.__dict__.get("_unbound") is not self:
-            space[name] = bound = jitted_type()(types.MethodType(self._fn, instance), *self._given[:3], self._given[3])
+        bound = space.get(self._kept_as)
+        own = bound.__dict__ if isinstance(bound, Jitted) else {}
+        if own.get("_unbound") is not self or own["_fn"].__self__ is not instance:
+            space[self._kept_as] = bound = jitted_type()(types.MethodType(self._fn, instance), *self._given[:3], self._given[3])
             bound.__dict__["_unbound"] = self
         return bound
-
-    def _attribute(self, kind):
-        """Where an object keeps its own: under the name by which Python asks for it, unless that name is a subclass's (`super().forward`). A method that
-        was put into its class later does not know how it is called there."""
-        names = [name for part in kind.__mro__ for name, value in vars(part).items() if value is self]
-        name = self._name if self._name in names or not names else names[0]
-        found = next((vars(part)[name] for part in kind.__mro__ if name in vars(part)), None)
-        return name if found is self else f"escapement.jit of {self.__qualname__}"
 
     def __reduce__(self):
         return rebuild, (self._fn, *self._given)
@@ -778,8 +771,8 @@ def types_in(structure):
     for part in structure:
         if isinstance(part, type):
             yield part
-        elif is_a(part, Constant) and is_a(part.value, enum.Enum):
-            yield type(part.value)
+        elif is_a(part, Constant) and is_a(part.value, (enum.Enum, type)):
+            yield part.value if is_a(part.value, type) else type(part.value)
         elif isinstance(part, tuple):
             yield from types_in(part)
 

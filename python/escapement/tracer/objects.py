@@ -25,7 +25,7 @@ def is_a(value, kinds):
     return issubclass(type(value), kinds)
 
 
-CONTAINERS = (list, tuple, dict, collections.deque, set, frozenset)
+CONTAINERS = (list, tuple, collections.OrderedDict, dict, collections.deque, set, frozenset)   # an ordered dict has an order of its own
 
 
 def own_kind(container):
@@ -35,7 +35,7 @@ def own_kind(container):
 def values_in(container):
     """As the core walks them, whatever a class of the program's own would say."""
     kind = own_kind(container)
-    return dict.values(container) if kind is dict else kind.__iter__(container)
+    return kind.values(container) if is_a(container, dict) else kind.__iter__(container)
 
 
 def length_of(container):

@@ -381,7 +381,7 @@ def not_compared(value):
         met.add(id(value))
         left -= value.size if of_objects else length_of(value)
         if left < 0:
-            return f"{name_of(type(value))} that is one of several with more than {ITEMS} items" if depth < OBJECT_DEPTH else f"{name_of(type(value))} of {length_of(value)} items"
+            return f"{name_of(type(value))} that is one of several with more than {ITEMS} items" if depth < OBJECT_DEPTH else f"{name_of(type(value))} of {value.size if of_objects else length_of(value)} items"
         inner = [item for item in (value.flat if of_objects else values_in(value)) if type(item) not in COMPARED]
         if depth == 0:
             return f"containers nested more than {OBJECT_DEPTH} deep"

@@ -366,6 +366,8 @@ class Search:
             self.containers.extend([self._held(value.__self__, (value.__self__,))] if is_a(value.__self__, CONTAINERS) else ())
             return self._all((value.__self__, value.__func__), depth + 1)
         if depth < CALL_DEPTH and of_library(source_of(value)):
+            if is_own_function(vars(value).get("__wrapped__")):   # behind a decorator of the library's the program's function keeps its attributes in what it made
+                self._attributes_of_function(value, depth)
             return self._implementations(value, depth)
         if value not in self.ran:
             return
@@ -389,10 +391,10 @@ class Search:
         self.cells.extend(value.__closure__ or ())
         for cell in value.__closure__ or ():
             self._read(functools.partial(cell_content, cell), cell_content(cell), names, depth)
-        self.spaces.extend(((value.__globals__, used), (vars(value), None)))
+        self.spaces.append((value.__globals__, used))
         for name in used:
             self._read(functools.partial(value.__globals__.get, name), value.__globals__.get(name), names, depth)
-        self._attributes(value, [name for name in vars(value) if name != "__wrapped__"], depth)
+        self._attributes_of_function(value, depth)
         self._all((*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()), depth)
         for name in imports_in(value.__code__, value.__globals__):
             self._imported(name, names, depth, id(value.__globals__) in self.packaged)
@@ -410,6 +412,10 @@ class Search:
             self.variables.append((functools.partial(own_home, name), module))
         if module is not None:
             self._own_module(module, names, depth)
+
+    def _attributes_of_function(self, value, depth):
+        self.spaces.append((vars(value), None))
+        self._attributes(value, [name for name in vars(value) if name != "__wrapped__"], depth)
 
     def _implementations(self, value, depth):
         """Of functools.singledispatch."""

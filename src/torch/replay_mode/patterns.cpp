@@ -266,6 +266,7 @@ bool can_describe(const OpPlan& plan, std::span<const c10::IValue> arguments) {
   bool possible = arguments.size() == plan.schema->arguments().size();
   size_t slots = 0;
   for (const c10::IValue& v : arguments) {
+    slots += v.isList() ? v.toListRef().size() : 1;
     each_tensor_of(v, [&](const at::Tensor& tensor) {
       if (!tensor.defined()) return;
       slots += static_cast<size_t>(2 * 8 + 1);

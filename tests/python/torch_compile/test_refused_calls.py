@@ -291,3 +291,25 @@ def test_a_key_asks_no_class_of_the_programs_own(base, method):
     compiled = torch.compile(lambda x: x * (2 if held is not None else 3), backend="escapement")
     for rows in (2, 3, 1, 5):
         assert torch.equal(compiled(torch.ones(rows, 4)), torch.full((rows, 4), 2.0))
+
+
+@pytest.mark.parametrize("fullgraph", (False, True))
+def test_a_function_that_is_disabled_but_for_what_it_calls(fullgraph):
+    """Torch looks who called it: nothing of ours may stand between."""
+    ran = []
+
+    def called(x):
+        return x * 2
+
+    inner = torch.compile(called, backend="escapement", fullgraph=fullgraph)
+
+    @torch.compiler.disable(recursive=False)
+    def between(x):
+        ran.append(torch.compiler.is_compiling())
+        return inner(x) + 1
+
+    torch._dynamo.reset()
+    outer = torch.compile(lambda x: between(x + 1) * 3, backend="escapement")
+    for rows in (3, 5, 1):
+        assert torch.equal(outer(torch.ones(rows)), torch.full((rows,), 15.0))
+    assert ran == [False] * 3
