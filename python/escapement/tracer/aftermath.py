@@ -6,6 +6,7 @@ what holds these holds the new ones. Out of reach is what generators, `map` and 
 """
 
 import collections
+import contextlib
 import functools
 import gc
 import itertools
@@ -171,14 +172,17 @@ def in_attributes(holder, instead):
 
 
 def in_slots(holder, instead):
+    for member, value in slots_with_values(holder):
+        if instead(value) is not value:
+            with contextlib.suppress(AttributeError, TypeError):   # read only
+                member.__set__(holder, instead(value))
+
+
+def slots_with_values(holder):
     for name, member in itertools.chain.from_iterable(vars(kind).items() for kind in type(holder).__mro__):
         if isinstance(member, types.MemberDescriptorType) and name not in ("__dict__", "__weakref__"):
-            try:
-                value = member.__get__(holder)
-                if instead(value) is not value:
-                    member.__set__(holder, instead(value))
-            except (AttributeError, TypeError):   # nothing there, or read only
-                pass
+            with contextlib.suppress(AttributeError, TypeError):   # nothing there
+                yield member, member.__get__(holder)
 
 
 def remade(holder, instead):
@@ -189,7 +193,15 @@ def remade(holder, instead):
     items = [instead(item) for item in (frozenset if kind is frozenset else tuple).__iter__(holder)]
     if kind in (tuple, frozenset, torch.Size) or hasattr(kind, "n_sequence_fields"):
         return kind(items)
+    if is_call_of_mock(kind):
+        now = tuple.__new__(kind, items)
+        vars(now).update(vars(holder))
+        return now
     return tuple.__new__(kind, items) if hasattr(kind, "_fields") and kind.__bases__ == (tuple,) else None
+
+
+def is_call_of_mock(kind):
+    return kind.__module__ == "unittest.mock" and kind.__name__ == "_Call"
 
 
 # --- what a result holds
@@ -197,24 +209,51 @@ def remade(holder, instead):
 def recorded_in(result):
     """(recorded tensors, whether put_in_order reaches all that is recorded) of all that a result refers to."""
     tensors, seen, todo = [], {id(result)}, [result]
+    held_by = collections.defaultdict(list)   # id of what is made anew -> its holders, which would have to take the new one
+    renewed = {}                              # of these, those that something recorded is in, also deeper
     while todo and len(seen) <= AFTERMATH:
         holder = todo.pop()
         for part in referred(holder):
             if is_a(part, (torch.Tensor, *NUMBERS)) and is_recorded(part):   # each of its holders counts
-                if not can_replace_in(holder):
+                if not can_replace_in(holder, part):
                     return tensors, False
                 tensors.extend([part] if is_a(part, torch.Tensor) else ())
-            elif id(part) not in seen:
+                if is_a(holder, REMADE):
+                    renewed[id(holder)] = holder
+                continue
+            if is_a(part, REMADE):
+                held_by[id(part)].append(holder)
+            if id(part) not in seen:
                 seen.add(id(part))
                 todo.append(part)
-    return tensors, not todo
+    return tensors, not todo and can_all_be_renewed(renewed, held_by)
 
 
-def can_replace_in(holder):
+def can_all_be_renewed(renewed, held_by):
+    rest = [*renewed.values()]
+    while rest:
+        part = rest.pop()
+        for holder in held_by[id(part)]:
+            if not can_replace_in(holder, part):
+                return False
+            if is_a(holder, REMADE) and id(holder) not in renewed:
+                renewed[id(holder)] = holder
+                rest.append(holder)
+    return True
+
+
+def can_replace_in(holder, part):
+    """What replace_in() does."""
     kind = type(holder)
     if is_a(holder, REMADE):
-        return kind in (tuple, frozenset, slice, torch.Size) or hasattr(kind, "n_sequence_fields") or hasattr(kind, "_fields") and kind.__bases__ == (tuple,)
-    return is_a(holder, IN_PLACE) or bool(kind.__flags__ & ON_HEAP)
+        return kind in (tuple, frozenset, slice, torch.Size) or hasattr(kind, "n_sequence_fields") or is_call_of_mock(kind) or hasattr(kind, "_fields") and kind.__bases__ == (tuple,)
+    return is_a(holder, IN_PLACE) or bool(kind.__flags__ & ON_HEAP) and is_in_attributes(holder, part)
+
+
+def is_in_attributes(holder, part):
+    """Not in what a class that is written in C holds beside."""
+    space = space_of(holder)
+    return part is space or type(space) is dict and any(value is part for value in space.values()) or any(value is part for _, value in slots_with_values(holder))
 
 
 def referred(value):

@@ -189,6 +189,7 @@ class Entry:
             self._locator.saw_gradients = False
             with (json_reads_them(), numpy_multiplies_them(), numbers_select(), sizes_are_said(), callees_run_their_own_code(), calls_watched(code),
                   type_errors_noticed(watch.handlers) as caught, watch.metadata.asking() as asked):
+                watch.ask_of_gradients(asked)
                 with numbers_have_types(watch.type_spaces):
                     outputs = self._run(leaves)
                 whole = seen_whole(code)

@@ -149,6 +149,11 @@ def answers_of(mock):
     return tuple(vars(mock).get(name) for name in ("_mock_return_value", "_mock_side_effect", "_mock_wraps"))
 
 
+def calls_of(mock):
+    """Of itself and its children."""
+    return vars(mock).get("_mock_mock_calls")
+
+
 def keys_of(ordered):
     return tuple(collections.OrderedDict.__iter__(ordered))
 

@@ -8,13 +8,16 @@ what is behind it, is refused by torch itself while a recording holds the tensor
 itself, which the recording need not hold, is compared too (metadata.py).
 """
 
+import builtins
 import collections
 import enum
 import functools
+import gc
 import itertools
 import operator
 import random
 import sys
+import warnings
 
 import torch
 
@@ -26,6 +29,8 @@ from .caught import with_handlers
 from .host_undo import HostUndo
 from .homes import of_program, source_of
 from .identities import asks_identity
+from .instructions import names_at
+from .library_objects import calls_of, is_mock
 from .metadata import Metadata
 from .number_types import modules_naming_it
 from .objects import is_a, length_of, values_in
@@ -37,6 +42,7 @@ from .search import Search, cell_content, identity, slot_value, space_of
 training = operator.attrgetter("training")
 stores = operator.attrgetter("_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks")
 needs_gradient = operator.attrgetter("requires_grad")
+STORES = frozenset(("STORE_ATTR",))
 DEFAULTS = "__defaults__", "__kwdefaults__"
 defaults_of = operator.attrgetter(*DEFAULTS)
 HOOKS_OF_ALL = torch.nn.modules.module._global_forward_hooks, torch.nn.modules.module._global_forward_pre_hooks
@@ -82,9 +88,11 @@ class Watch:
         leaves = {id(tensor): tensor for tensor in self.tensors if tensor.is_leaf and self.plain.reads_gradients}
         self._gradients = [functools.partial(getattr, tensor, "grad") for tensor in leaves.values()]
         self.variables += [(read, read()) for read in self._gradients]
+        self._sets_gradients = any(sets_gradients(function.__code__) for function in found.functions)
         self.metadata = Metadata(fn, [*self.tensors, *(value for value in (read() for read in self._gradients) if value is not None)])
         self.elsewhere = found.reached() | self.plain.reached()
         self._objects = self.plain.objects()
+        self._mocks = [*filter(is_mock, self._objects)]
         self._locals = found.locals
         self._owners = [(owner, space) for owner, space in owners_of(found) if type(space) is dict]
         self._attributes = self._named()
@@ -156,15 +164,23 @@ class Watch:
         for owner, names in self._slotted:
             found.extend(item for name in names for item in with_content(slot_value(owner, name)))
         found.extend(read() for read in self._gradients)
+        found += needing_gradients(self.tensors)
         found += [item for cell in self._cells for item in with_content(cell_content(cell))]
+        found += [item for mock in self._mocks for item in with_content(calls_of(mock))]
         return found + [item for held in self._defaults() for item in with_content(held)]
+
+    def ask_of_gradients(self, asking):
+        """Where the function says which tensors require one: what it sets is there before it does."""
+        for tensor in self.tensors if self._sets_gradients else ():
+            asking.note(tensor, ("gradient",))
 
     def _defaults(self):
         return [value for function in self._functions for values in defaults_of(function) if values for value in values_in(values)]
 
     def undo(self):
         """What puts back all that state() tells of."""
-        return HostUndo(self._spaces, self._kinds, self._slotted, self._cells, [*self._held, *self._defaults()])
+        held = [*self._held, *self._defaults(), *map(vars, self._mocks)]
+        return Together(HostUndo(self._spaces, self._kinds, self._slotted, self._cells, held), NeedsOfGradients(self.tensors))
 
     def replace(self, wanted, replacement):
         """Puts replacement(value) where state() finds a value that is wanted, also inside of lists, tuples, dicts and queues."""
@@ -243,6 +259,40 @@ def bases_of(kind):
     return type.__getattribute__(kind, "__mro__")
 
 
+def sets_gradients(code):
+    if "requires_grad_" in code.co_names or "requires_grad" in code.co_names and "requires_grad" in names_at(code, STORES):
+        return True
+    return any(sets_gradients(part) for part in code.co_consts if hasattr(part, "co_consts"))
+
+
+def needing_gradients(tensors):
+    """Whatever their classes say."""
+    with torch._C.DisableTorchFunctionSubclass():
+        return [*map(needs_gradient, tensors)]
+
+
+class Together:
+    def __init__(self, *parts):
+        self._parts = parts
+
+    def restore(self):
+        for part in self._parts:
+            part.restore()
+
+
+class NeedsOfGradients:
+    """Which tensors required one, to be put back."""
+
+    def __init__(self, tensors):
+        self._tensors, self._before = tensors, needing_gradients(tensors)
+
+    def restore(self):
+        with torch._C.DisableTorchFunctionSubclass():
+            for tensor, before in zip(self._tensors, self._before):
+                if tensor.requires_grad is not before and tensor.is_leaf:
+                    tensor.requires_grad = before
+
+
 def with_content(value):
     """The object and, of a list or dict, what it holds."""
     content = [*values_in(value)] if is_a(value, (list, set, collections.deque, dict)) else []
@@ -259,12 +309,27 @@ def drawn_by(generator):
 
 
 def host_state(randoms=()):
-    """What a program may change of Python itself, wherever it does so: generators, how tensors are printed; and how often it has reached outside.
-    (What it changes of torch is noticed by the core.)"""
+    """What a program may change of Python itself, wherever it does so: generators, how tensors are printed, and what process_state() has; and how often it has
+    reached outside. (What it changes of torch is noticed by the core.)"""
     numpy = sys.modules.get("numpy.random")
     drawn = numpy.get_state() if numpy else ()
     drawn = [value.tobytes() if hasattr(value, "tobytes") else value for value in drawn]
-    return random.getstate(), drawn, dict(vars(torch._tensor_str.PRINT_OPTS)), events_seen(), [*map(drawn_by, randoms)], States(randoms)
+    return random.getstate(), drawn, dict(vars(torch._tensor_str.PRINT_OPTS)), process_state(), events_seen(), [*map(drawn_by, randoms)], States(randoms)
+
+
+def process_state():
+    """Whether garbage is collected, where modules are looked for, which warnings are shown, names for all, what NumPy does where numbers overflow."""
+    names = vars(builtins)
+    return gc.isenabled(), [*sys.path], [*map(id, warnings.filters)], [*names], [*map(id, names.values())], errors_of_numpy()
+
+
+def errors_of_numpy():
+    numpy = sys.modules.get("numpy")
+    return numpy.geterr() if hasattr(numpy, "geterr") else {}
+
+
+def collect_by_itself(enabled):
+    gc.enable() if enabled else gc.disable()
 
 
 class States:
@@ -272,7 +337,9 @@ class States:
 
     def __init__(self, randoms):
         numpy = sys.modules.get("numpy.random")
-        self._states = [(random.setstate, random.getstate()), *([(numpy.set_state, numpy.get_state())] if numpy else [])]
+        self._states = [(random.setstate, random.getstate()), *([(numpy.set_state, numpy.get_state())] if numpy else []), (collect_by_itself, gc.isenabled())]
+        if errors := errors_of_numpy():
+            self._states.append((lambda then: sys.modules["numpy"].seterr(**then), errors))
         for generator in randoms:
             if is_a(generator, random.Random) and not is_a(generator, random.SystemRandom):
                 self._states.append((generator.setstate, generator.getstate()))

@@ -92,11 +92,6 @@ def text_of_an_error(made):
     return lambda x: x * float(str(held)), lambda k: setattr(held, "args", (k,))
 
 
-def mock(made):
-    held = unittest.mock.Mock(return_value=2.0)
-    return lambda x: x * held(), lambda k: setattr(held, "return_value", k)
-
-
 def settings(made):
     held = configparser.ConfigParser()
     held["a"] = {"gain": "2"}
@@ -140,7 +135,7 @@ def deeper_in_a_graph(made):
     return lambda x: x * (held.number_of_edges() + len(held._adj[0][1])), lambda k: held._adj[0][1].__setitem__(k, k)
 
 
-COMPARED = [logger, handler, error, text_of_an_error, mock, settings, template, arguments, width, polynomial, series, graph, deeper_in_a_graph]
+COMPARED = [logger, handler, error, text_of_an_error, settings, template, arguments, width, polynomial, series, graph, deeper_in_a_graph]
 
 
 @pytest.mark.parametrize("row", COMPARED, ids=lambda row: row.__name__)
