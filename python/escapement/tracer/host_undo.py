@@ -4,7 +4,7 @@ call that appends once would append twice. Seen is what Watch.state() sees, and 
 import collections
 
 from ..limits import COMPARED, OBJECT_DEPTH
-from .objects import is_a
+from .objects import is_a, own_kind
 from .search import cell_content, slot_value
 
 KINDS = (collections.OrderedDict, dict, list, set, collections.deque, bytearray, tuple)
@@ -62,7 +62,7 @@ class HostUndo:
 
 def base_of(container):
     """Whose methods are used: not those of a class of the program's own."""
-    return next(kind for kind in KINDS if is_a(container, kind))
+    return bytearray if is_a(container, bytearray) else own_kind(container)
 
 
 def items_of(container):

@@ -226,7 +226,7 @@ class Jitted:
 
     def __init__(self, fn, dims, mode, check, options):
         checked_arguments(fn, mode)
-        own = self.__dict__   # __setattr__ forwards to a wrapped module
+        own = self.__dict__   # __setattr__ forwards to what is wrapped
         own.update(_fn=fn, _mode=mode, _given=(dims, mode, check, options), _lock=fork_safe_lock())
         own.update(_tables={}, _table=None, _kinds=frozenset(), _health=Health(), _options=resolve(None, options), _replayed=None)
         own["_checker"] = Checker(fn, check, self.run_entry)

@@ -208,6 +208,8 @@ PROGRAMS = {
     "stackr": lambda x: torch.stack([r * 2 for r in x][:5])[4] + 1,
 }
 
+NOT_SERVED = {"rnn", "resize", "tolist"}   # eager refuses all sizes; a result whose memory is made anew; a value that is another one each time
+
 # Of what memory cannot hold: nothing is allocated.
 TOO_LARGE = {
     "bytes beyond the signed ones": (lambda x: torch.zeros(*[x.size(0)] * 4), 40000),
@@ -240,9 +242,11 @@ def test_what_eager_refuses_at_other_sizes_is_refused(name):
         warnings.simplefilter("ignore")
         for recorded in ((8,), (8, 10, 9)):
             ours = escapement.jit(PROGRAMS[name])
-            for rows in (*recorded, 7, 6, 5, 4, 3, 2, 1, 0, 9, 12):
+            for rows in (*recorded, 7, 6, 5, 4, 3, 2, 1, 0, 9, 12, 8, 8):
                 made, eager = run(ours, rows), run(PROGRAMS[name], rows)
                 assert agree(made, eager), (recorded, rows, made, eager)
+            hits = sum(version["hits"] for region in ours.info()["regions"] for version in region["versions"])
+            assert hits > 0 or name in NOT_SERVED, ours.info()
 
 
 @pytest.mark.parametrize("name", TOO_LARGE)
