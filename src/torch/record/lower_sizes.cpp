@@ -464,7 +464,7 @@ constexpr SizeRuleRow kRules[] = {
     {"upsample_nearest1d_backward", as_input_size, image}, {"upsample_nearest2d_backward", as_input_size, image}, {"upsample_nearest3d_backward", as_input_size, image},
     {"_upsample_nearest_exact1d_backward", as_input_size, image}, {"_upsample_nearest_exact2d_backward", as_input_size, image}, {"_upsample_nearest_exact3d_backward", as_input_size, image},
     {"slice_backward", as_input_sizes, fixed}, {"select_backward", as_input_sizes, fixed},
-    {"escapement::rng_state", as_seen, fixed},
+    {"escapement::rng_state", as_seen, fixed}, {"escapement::random_mask", as_size_argument, fixed},
     // collectives
     {"_c10d_functional::all_reduce", as_first, fixed}, {"_c10d_functional::broadcast", as_first, fixed},
     {"_c10d_functional::all_gather_into_tensor", gathered, fixed}, {"_c10d_functional::reduce_scatter_tensor", scattered, fixed},

@@ -3,13 +3,16 @@
 
 #include <ATen/core/stack.h>
 #include <ATen/ops/all.h>
+#include <ATen/ops/div.h>
 #include <ATen/ops/eq.h>
 #include <ATen/ops/isclose.h>
 #include <ATen/ops/isnan.h>
+#include <ATen/ops/mul.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/where.h>
 
+#include "torch/record/random_mask.h"
 #include "torch/record/wrapper.h"
 
 namespace escapement {
@@ -80,6 +83,64 @@ bool sum_of_numbers(Tape& tape, Stack& stack) {
   return true;
 }
 
+// Something to draw for, at every size that this recording serves: of nothing eager hands back the argument, and draws nothing.
+bool has_elements(Tape& tape, const at::Tensor& x) {
+  if (!tape.live()) return x.numel() != 0;
+  const Dim count = tape.dims().product(tape.trace().type(Wrapper::of(x)->value()).sizes);
+  const bool none = tape.dims().hint(count) == std::optional<int64_t>(0);
+  tape.guard_relation(Guard::Kind::equal, count, tape.dims().constant(0), none, "dropout of nothing");
+  return !none;
+}
+
+bool is_contiguous(Tape& tape, const at::Tensor& x) {
+  return tape.live() ? tape.builder.is_contiguous(tape.trace().type(Wrapper::of(x)->value())) : x.is_contiguous();
+}
+
+bool drops_some(Tape& tape, const at::Tensor& x, const c10::IValue& p, const c10::IValue& train) {
+  const at::ScalarType type = x.scalar_type();
+  const bool is_real = type == at::kFloat || type == at::kDouble || type == at::kHalf || type == at::kBFloat16;
+  if (!is_known(tape, x) || !is_real || !x.is_cpu() || !p.isDouble() || (!train.isNone() && !(train.isBool() && train.toBool()))) return false;
+  return p.toDouble() > 0 && p.toDouble() < 1 && has_elements(tape, x);
+}
+
+// ATen draws in the order in which the argument lies, a mask in the order of its indices.
+bool drop(Tape& tape, Stack& stack) {
+  const c10::IValue* const given = &stack[stack.size() - 3];
+  const at::Tensor x = given[0].toTensor();
+  if (!is_known(tape, x) || !is_contiguous(tape, x) || !drops_some(tape, x, given[1], given[2])) return false;
+  ++tape.recording.ops;
+  const double keep = 1 - given[1].toDouble();
+  const at::Tensor kept = random_mask(x.sym_sizes(), keep).to(x.scalar_type());
+  torch::jit::drop(stack, 2);
+  stack.back() = at::mul(x, at::div(kept, at::Scalar(keep)));
+  return true;
+}
+
+// What torch.compile makes of a dropout: the mask, drawn in the order of its indices, is a result, too.
+bool drop_with_mask(Tape& tape, Stack& stack) {
+  const c10::IValue* const given = &stack[stack.size() - 3];
+  const at::Tensor x = given[0].toTensor();
+  if (!drops_some(tape, x, given[1], given[2])) return false;
+  ++tape.recording.ops;
+  const double keep = 1 - given[1].toDouble();
+  const at::Tensor mask = random_mask(x.sym_sizes(), keep);
+  torch::jit::drop(stack, 1);
+  stack[stack.size() - 2] = at::mul(at::mul(x, mask), at::Scalar(1 / keep));
+  stack.back() = mask;
+  return true;
+}
+
+bool drop_backward(Tape& tape, Stack& stack) {
+  const c10::IValue* const given = &stack[stack.size() - 3];
+  const at::Tensor gradient = given[0].toTensor(), mask = given[1].toTensor();
+  if (!is_known(tape, gradient) || !is_known(tape, mask) || !given[2].isDouble()) return false;
+  const double scale = given[2].toDouble();
+  ++tape.recording.ops;
+  torch::jit::drop(stack, 2);
+  stack.back() = at::mul(at::mul(gradient, mask), at::Scalar(scale));
+  return true;
+}
+
 }  // namespace
 
 Parts parts_of(const OpPlan& plan) {
@@ -87,6 +148,9 @@ Parts parts_of(const OpPlan& plan) {
   if (plan.base == "allclose") return compare_nearly;
   if (plan.base == "is_same_size") return compare_sizes;
   if (plan.base == "nansum" && plan.form == OpPlan::Form::functional) return sum_of_numbers;
+  if (plan.base == "dropout" && plan.form == OpPlan::Form::functional) return drop;
+  if (plan.name == "aten::native_dropout") return drop_with_mask;
+  if (plan.name == "aten::native_dropout_backward") return drop_backward;
   return nullptr;
 }
 

@@ -11,6 +11,7 @@
 #include "torch/program/program_info.h"
 #include "torch/record/flow.h"
 #include "torch/record/gradient_mirror.h"
+#include "torch/record/random_mask.h"
 #include "torch/record/random_state.h"
 #include "torch/record/recorder_fallback.h"
 #include "torch/record/recorder_tape.h"
@@ -54,6 +55,7 @@ Region::Region(std::string name, Forward forward, std::vector<InputSpec> inputs,
   install_recorder();
   install_flow();
   install_random_state();
+  install_random_mask();
 }
 
 Region::~Region() = default;

@@ -19,7 +19,7 @@ bool is_shared_memory(const c10::TensorImpl& impl) {
   const c10::StorageImpl* storage = impl.unsafe_storage().unsafeGetStorageImpl();
   if (storage == nullptr) return false;
   if (is_host_memory(*storage)) return true;
-  if (storage->resizable() && storage->allocator() != nullptr) return false;
+  if (storage->allocator() != nullptr) return !storage->resizable();   // an array was made of it: torch forbids to resize it then
   // Parameters are read late all the same: files that are mapped into memory look like this.
   return impl.autograd_meta() == nullptr || !impl.autograd_meta()->requires_grad();
 }
