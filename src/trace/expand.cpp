@@ -230,7 +230,7 @@ ValueId Expansion::log_softmax_backward() {
 
 // An infinite maximum is not subtracted: inf - inf would be NaN.
 ValueId Expansion::logsumexp() {
-  ValueId x = operand(0);
+  ValueId x = operands_[0];   // ATen's steps are operators, each of which rounds to a half type
   Axes axes = reduced_axes();
   auto finite = [&](ValueId m) {
     Attrs attrs;

@@ -103,12 +103,19 @@ StepCode PlanCompiler::compile(const CheckStep& step) {
   return result;
 }
 
+// They look at each probability or rate when they have drawn for those before.
+static bool draws_before_it_raises(const Instr& instr) {
+  const std::string& target = instr.attrs.target;
+  return instr.why == Reason::call_random && (target.starts_with("aten::bernoulli") || target.starts_with("aten::poisson"));
+}
+
 StepCode PlanCompiler::compile(const CallStep& step) const {
   const Instr& instr = plan_.trace[step.instr];
   StepCode result;
   result.kind = StepCode::Kind::call;
   result.dirties_when_done = acts_outside(instr);
   for (const uint32_t operand : instr.writes) result.dirties |= given_.holds(instr.operands[operand]);
+  result.dirties |= draws_before_it_raises(instr);
   return result;
 }
 

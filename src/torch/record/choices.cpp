@@ -35,6 +35,10 @@ void Choices::note(ValueId copy, const Choice& choice) {
   noted_.push_back({choice, copy, tape_.recording.ops});
 }
 
+bool Choices::is_noted(ValueId copy) const {
+  return std::any_of(noted_.begin(), noted_.end(), [&](const Noted& noted) { return noted.copy == copy; });
+}
+
 void Choices::forget(uint32_t first_value) {
   std::erase_if(noted_, [&](const Noted& noted) { return noted.copy.index >= first_value; });
   if (layouts_.size() > first_value) layouts_.resize(first_value);

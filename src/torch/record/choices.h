@@ -33,6 +33,7 @@ class Choices {
   explicit Choices(Tape& tape) : tape_(tape) {}
 
   void note(ValueId copy, const Choice& choice);
+  bool is_noted(ValueId copy) const;
   void forget(uint32_t first_value);            // instructions were taken back
   void decide_at(std::set<size_t> operators) { decided_ = std::move(operators); }
   bool decides_now() const;                     // at the operator that is being recorded

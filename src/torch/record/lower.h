@@ -95,6 +95,7 @@ class OpCall {
   std::vector<ValueId> list(std::string_view name) const;
   at::Tensor real(std::string_view name) const;                  // undefined if absent
   at::Tensor real_at(int position) const;
+  at::Tensor real_in(std::string_view list, int position) const;
   int64_t integer(std::string_view name, int64_t otherwise = 0) const;
   bool flag(std::string_view name, bool otherwise = false) const;
   double number(std::string_view name, double otherwise = 0) const;

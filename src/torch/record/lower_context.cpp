@@ -78,6 +78,10 @@ at::Tensor OpCall::real_at(int position) const {
   return args[position].isTensor() ? inner_of(args[position].toTensor()) : at::Tensor();
 }
 
+at::Tensor OpCall::real_in(std::string_view list, int position) const {
+  return inner_of(arg(list).toTensorList().get(static_cast<size_t>(position)));
+}
+
 at::Tensor OpCall::real(std::string_view name) const {
   const int i = find(name);
   return i < 0 ? at::Tensor() : real_at(i);

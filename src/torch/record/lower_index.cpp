@@ -54,6 +54,7 @@ bool lower_full(OpCall& call) {
   if (dtype == DType::other || call.plan.form == OpPlan::Form::out) return call.decline(Reason::call_dtype);
   if (!call.reals[0].is_contiguous() || call.lays_out_otherwise()) return call.decline(Reason::call_layout);
   if (base.ends_with("_like") && !call.build.is_contiguous(call.type(call.value("self")))) return call.decline(Reason::call_layout);
+  if (base.ends_with("_like")) hold_format(call, call.value("self"), call.real("self"));
   Attrs attrs;
   attrs.sizes = asked_sizes(call);
   attrs.dtype = dtype;
@@ -127,8 +128,9 @@ bool lower_arange(OpCall& call) {
     if (!s) return {};
     if (s->isSymInt()) return call.tape.dim_of(s->toSymInt());
     if (s->isSymFloat()) return {};
+    if (s->isIntegral(/*includeBool=*/true)) return dims.constant(s->toLong());
     const double v = s->toDouble();
-    if (v != static_cast<double>(static_cast<int64_t>(v))) return {};
+    if (!(std::abs(v) < 0x1p63) || v != static_cast<double>(static_cast<int64_t>(v))) return {};
     return dims.constant(static_cast<int64_t>(v));
   };
   const auto start = whole("start", 0), end = whole("end", 0), step = whole("step", 1);
@@ -230,7 +232,9 @@ bool combined(OpCall& call, const std::vector<ValueId>& parts, int axis) {
 bool lower_cat(OpCall& call) {
   if (call.given("dim") && call.arg("dim").isString()) return call.decline(Reason::call_attribute);
   std::vector<ValueId> parts;
-  for (const ValueId v : call.list("tensors")) {
+  std::vector<at::Tensor> reals;
+  for (int i = 0; const ValueId v : call.list("tensors")) {
+    const at::Tensor real = call.real_in("tensors", i++);
     // An old rule: a one-dimensional empty tensor is skipped whatever its rank.
     if (call.rank(v) == 1 && call.reals[0].dim() != 1) {
       if (call.table().as_constant(call.type(v).sizes[0]) != std::optional<int64_t>(0)) return call.decline(Reason::call_attribute);
@@ -238,10 +242,11 @@ bool lower_cat(OpCall& call) {
     }
     if (call.type(v).dtype == DType::other) return call.decline(Reason::call_dtype);
     parts.push_back(v);
+    reals.push_back(real);
   }
   const auto axis = axis_in(call.integer("dim"), call.reals[0].dim());
   if (!axis || parts.empty() || !call.reals[0].is_contiguous()) return call.decline(Reason::call_layout);
-  for (const ValueId part : parts) hold_format(call, part);
+  for (size_t i = 0; i < parts.size(); ++i) hold_format(call, parts[i], reals[i]);
   return combined(call, parts, *axis);
 }
 
@@ -293,7 +298,9 @@ bool lower_pad(OpCall& call) {
     if (call.table().less_equal(call.table().constant(0), d) != Truth::yes) return call.decline(Reason::call_attribute);
   if (pads_nothing(call, v, attrs.sizes)) return lower_clone(call);
   const TensorType type = call.type(v);
+  hold_format(call, v, call.real("self"));
   if (!pads_to_contiguous(call, type)) return call.decline(Reason::call_layout);
+  if (call.given("value") && !call.must_fit(call.arg("value").toScalar(), call.result_type())) return call.decline(Reason::call_attribute);
   attrs.value = call.given("value") ? number_of(call.tape, call.arg("value")) : number(0);
   return call.done(call.build.combine(Op::pad, std::vector<ValueId>{v}, std::move(attrs)));
 }

@@ -349,6 +349,7 @@ bool lower_pow(OpCall& call) {
   const auto exponent = call.scalar_arg("exponent");
   Operands base(call);
   if (!is_float(call.result_type())) return call.decline(Reason::call_dtype);
+  if (call.plan.form == OpPlan::Form::out && common_type(call, {"self", "exponent"}) != call.result_type()) return call.decline(Reason::call_dtype);
   const bool known = exponent && !exponent->isSymbolic();
   if (exponent && call.result_type() == DType::f32 && !call.exponent_must_hold(*exponent)) return call.decline(Reason::call_attribute);
   if (exponent && !known && call.value("self")) return lower_pow_varying(call, *exponent);

@@ -46,16 +46,23 @@ ValueId reduced(OpCall& call, Op op, ValueId v) {
 bool lower_sum(OpCall& call) {
   ValueId v = call.value("self");
   if (call.type(v).dtype == DType::other || call.result_type() == DType::other) return call.decline(Reason::call_dtype);
+  if (call.plan.base == "prod" && is_half(call.result_type())) return call.decline(Reason::call_dtype);   // ATen rounds behind each factor, in its order
   v = in_dtype(call, v);
   if (call.type(v).dtype != call.result_type() && !is_integer(call.type(v).dtype) && call.type(v).dtype != DType::b8)
     return call.decline(Reason::call_dtype);
   return call.done(reduced(call, call.plan.base == "sum" ? Op::sum : Op::prod, v));
 }
 
+// A mean that is asked for in a half type is rounded when it is done.
 bool lower_mean(OpCall& call) {
-  const ValueId v = in_dtype(call, call.value("self"));
+  const ValueId self = call.value("self");
+  const auto dtype = dtype_argument(call);
+  const DType given = call.type(self).dtype;
+  const bool late = dtype && is_half(*dtype) && given != *dtype && given != DType::other;
+  const ValueId v = late ? call.build.cast(self, DType::f32) : in_dtype(call, self);
   if (!float_in(call, v)) return call.decline(Reason::call_dtype);
-  return call.done(call.build.composite(Op::mean, one(v), reduce_attrs(call, v)));
+  const ValueId mean = call.build.composite(Op::mean, one(v), reduce_attrs(call, v));
+  return call.done(late ? call.build.cast(mean, *dtype) : mean);
 }
 
 bool lower_amax(OpCall& call) {
@@ -84,6 +91,7 @@ bool lower_argmax(OpCall& call) {
 bool lower_any(OpCall& call) {
   const ValueId v = call.value("self");
   if (call.type(v).dtype == DType::other || call.result_type() != DType::b8) return call.decline(Reason::call_dtype);
+  if (call.given("dim") && call.rank(v) > 0 && call.axes("dim", call.rank(v)).empty()) return call.decline(Reason::call_attribute);   // of no axes: as it is
   return call.done(reduced(call, call.plan.base == "any" ? Op::any : Op::all, v));
 }
 
@@ -93,16 +101,19 @@ std::optional<int32_t> correction_of(const OpCall& call) {
   if (call.find("unbiased") >= 0) return call.flag("unbiased", true) ? 1 : 0;
   if (!call.given("correction")) return 1;
   const double c = call.number("correction");
-  if (c != static_cast<int32_t>(c)) return {};
+  if (!(std::abs(c) < 0x1p31) || c != static_cast<int32_t>(c)) return {};
   return static_cast<int32_t>(c);
 }
+
+// With an `out` of another dtype ATen computes in that one.
+bool is_as_wide(const OpCall& call, ValueId v) { return call.result_type() == call.type(v).dtype; }
 
 }  // namespace
 
 bool lower_var(OpCall& call) {
   const ValueId v = call.value("self");
   const auto correction = correction_of(call);
-  if (!float_in(call, v) || !correction) return call.decline(Reason::call_dtype);
+  if (!float_in(call, v) || !correction || !is_as_wide(call, v)) return call.decline(Reason::call_dtype);
   Attrs attrs = reduce_attrs(call, v);
   attrs.correction = *correction;
   return call.done(call.build.composite(call.plan.base == "var" ? Op::var : Op::std, one(v), std::move(attrs)));
@@ -146,7 +157,7 @@ bool lower_norm(OpCall& call) {
 
 bool lower_logsumexp(OpCall& call) {
   const ValueId v = call.value("self");
-  if (!float_in(call, v)) return call.decline(Reason::call_dtype);
+  if (!float_in(call, v) || !is_as_wide(call, v)) return call.decline(Reason::call_dtype);
   if (call.axes("dim", call.rank(v)).empty()) return call.decline(Reason::call_attribute);   // ATen takes it for all axes, and refuses most sizes
   return call.done(call.build.composite(Op::logsumexp, one(v), reduce_attrs(call, v)));
 }
@@ -162,8 +173,9 @@ bool lower_softmax(OpCall& call) {
   attrs.axis = *axis;
   const DType result = call.result_type();
   if (!is_float(result)) return call.decline(Reason::call_dtype);   // ATen refuses it, but not of nothing
-  const ValueId x = is_float(call.type(v).dtype) ? v : call.build.cast(v, result);
-  if (result != call.type(x).dtype) attrs.dtype = result;
+  const bool widens = call.type(v).dtype == DType::f16 && result == DType::f32;   // any other dtype the input is brought to first
+  const ValueId x = widens || result == call.type(v).dtype ? v : call.build.cast(v, result);
+  if (widens) attrs.dtype = result;
   return call.done(call.build.composite(log ? Op::log_softmax : Op::softmax, one(x), std::move(attrs)));
 }
 

@@ -324,6 +324,7 @@ bool expand_to(OpCall& call, std::vector<Dim> sizes) {
   const std::vector<Dim>& old = call.type(v).sizes;
   const size_t added = sizes.size() - old.size();
   const Dim zero = call.table().constant(0), kept = call.table().constant(-1);
+  for (size_t i = 0; i < added; ++i) call.tape.guard_relation(Guard::Kind::less_equal, zero, sizes[i], true, "expand: a size in front, never -1");
   for (size_t i = 0; i < old.size(); ++i) {
     const bool as_it_is = call.table().hint(sizes[added + i]) == std::optional<int64_t>(-1);
     if (as_it_is) call.tape.guard_relation(Guard::Kind::equal, sizes[added + i], kept, true, "expand: -1 is the size there is");

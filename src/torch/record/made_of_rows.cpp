@@ -2,6 +2,7 @@
 #include "torch/record/made_of_rows.h"
 
 #include <ATen/core/stack.h>
+#include <ATen/ops/_scaled_dot_product_attention_math.h>
 #include <ATen/ops/all.h>
 #include <ATen/ops/div.h>
 #include <ATen/ops/eq.h>
@@ -12,8 +13,15 @@
 #include <ATen/ops/sum.h>
 #include <ATen/ops/where.h>
 
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <vector>
+
 #include "torch/record/random_mask.h"
 #include "torch/record/wrapper.h"
+#include "trace/layout.h"
 
 namespace escapement {
 
@@ -92,41 +100,83 @@ bool has_elements(Tape& tape, const at::Tensor& x) {
   return !none;
 }
 
-bool is_contiguous(Tape& tape, const at::Tensor& x) {
-  return tape.live() ? tape.builder.is_contiguous(tape.trace().type(Wrapper::of(x)->value())) : x.is_contiguous();
+// The axes from the outermost to the innermost in memory, if nothing lies between the elements, at any size.
+std::optional<std::vector<int64_t>> order_in_memory(Tape& tape, const at::Tensor& x) {
+  std::vector<int64_t> order(static_cast<size_t>(x.dim()));
+  std::iota(order.begin(), order.end(), 0);
+  const auto sort_by = [&](const auto& stride) { std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return stride(a) > stride(b); }); };
+  if (!tape.live()) {
+    sort_by([&](int64_t axis) { return x.size(axis) == 1 ? std::numeric_limits<int64_t>::max() : x.stride(axis); });
+    return x.permute(order).is_contiguous() ? std::optional(order) : std::nullopt;
+  }
+  const TensorType type = tape.trace().type(Wrapper::of(x)->value());
+  sort_by([&](int64_t axis) { return tape.dims().hint(type.strides[static_cast<size_t>(axis)]).value_or(0); });
+  std::vector<Dim> sizes, strides;
+  for (const int64_t axis : order) sizes.push_back(type.sizes[static_cast<size_t>(axis)]), strides.push_back(type.strides[static_cast<size_t>(axis)]);
+  return is_contiguous(tape.dims(), sizes, strides) ? std::optional(order) : std::nullopt;
+}
+
+// As ATen draws: in the order in which the argument lies.
+at::Tensor mask_like(const at::Tensor& x, const std::vector<int64_t>& order, double keep) {
+  std::vector<c10::SymInt> sizes;
+  std::vector<int64_t> back(order.size());
+  for (size_t i = 0; i < order.size(); ++i) sizes.push_back(x.sym_size(order[i])), back[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
+  const at::Tensor mask = random_mask(sizes, keep);
+  return std::is_sorted(order.begin(), order.end()) ? mask : mask.permute(back);
 }
 
 bool drops_some(Tape& tape, const at::Tensor& x, const c10::IValue& p, const c10::IValue& train) {
   const at::ScalarType type = x.scalar_type();
   const bool is_real = type == at::kFloat || type == at::kDouble || type == at::kHalf || type == at::kBFloat16;
-  if (!is_known(tape, x) || !is_real || !x.is_cpu() || !p.isDouble() || (!train.isNone() && !(train.isBool() && train.toBool()))) return false;
+  if (!is_real || !x.is_cpu() || !p.isDouble() || (!train.isNone() && !(train.isBool() && train.toBool()))) return false;
   return p.toDouble() > 0 && p.toDouble() < 1 && has_elements(tape, x);
 }
 
-// ATen draws in the order in which the argument lies, a mask in the order of its indices.
 bool drop(Tape& tape, Stack& stack) {
   const c10::IValue* const given = &stack[stack.size() - 3];
   const at::Tensor x = given[0].toTensor();
-  if (!is_known(tape, x) || !is_contiguous(tape, x) || !drops_some(tape, x, given[1], given[2])) return false;
+  const auto order = is_known(tape, x) ? order_in_memory(tape, x) : std::nullopt;
+  if (!order || !drops_some(tape, x, given[1], given[2])) return false;
   ++tape.recording.ops;
   const double keep = 1 - given[1].toDouble();
-  const at::Tensor kept = random_mask(x.sym_sizes(), keep).to(x.scalar_type());
+  const at::Tensor kept = mask_like(x, *order, keep).to(x.scalar_type());
   torch::jit::drop(stack, 2);
   stack.back() = at::mul(x, at::div(kept, at::Scalar(keep)));
   return true;
 }
 
-// What torch.compile makes of a dropout: the mask, drawn in the order of its indices, is a result, too.
+// What torch.compile makes of a dropout: the mask is a result, too.
 bool drop_with_mask(Tape& tape, Stack& stack) {
   const c10::IValue* const given = &stack[stack.size() - 3];
   const at::Tensor x = given[0].toTensor();
-  if (!drops_some(tape, x, given[1], given[2])) return false;
+  const auto order = is_known(tape, x) ? order_in_memory(tape, x) : std::nullopt;
+  if (!order || !drops_some(tape, x, given[1], given[2])) return false;
   ++tape.recording.ops;
   const double keep = 1 - given[1].toDouble();
-  const at::Tensor mask = random_mask(x.sym_sizes(), keep);
+  const at::Tensor mask = mask_like(x, *order, keep);
   torch::jit::drop(stack, 1);
   stack[stack.size() - 2] = at::mul(at::mul(x, mask), at::Scalar(1 / keep));
   stack.back() = mask;
+  return true;
+}
+
+// Attention that drops some of its weights is ATen's plain one on the CPU: products, a softmax and a dropout.
+bool attend_and_drop(Tape& tape, Stack& stack) {
+  const c10::IValue* const given = &stack[stack.size() - 8];
+  const at::Tensor query = given[0].toTensor(), key = given[1].toTensor(), value = given[2].toTensor();
+  if (!given[4].isDouble() || !(given[4].toDouble() > 0 && given[4].toDouble() < 1) || !query.is_cpu()) return false;
+  for (const at::Tensor& each : {query, key, value})
+    if (!is_known(tape, each) || each.dim() != 4 || each.scalar_type() != query.scalar_type()) return false;
+  ++tape.recording.ops;
+  auto mask = given[3].isNone() ? std::nullopt : std::optional(given[3].toTensor());
+  if (mask && mask->scalar_type() == at::kBool) {
+    const at::Tensor seen = at::scalar_tensor(0, query.options()), unseen = at::scalar_tensor(-std::numeric_limits<double>::infinity(), query.options());
+    mask = at::where(*mask, seen, unseen);
+  }
+  const at::Tensor result = std::get<0>(at::_scaled_dot_product_attention_math(query, key, value, mask, given[4].toDouble(), given[5].toBool(), std::nullopt,
+                                                                               given[6].toOptional<double>(), given[7].toBool()));
+  torch::jit::drop(stack, 7);
+  stack.back() = result;
   return true;
 }
 
@@ -149,6 +199,7 @@ Parts parts_of(const OpPlan& plan) {
   if (plan.base == "is_same_size") return compare_sizes;
   if (plan.base == "nansum" && plan.form == OpPlan::Form::functional) return sum_of_numbers;
   if (plan.base == "dropout" && plan.form == OpPlan::Form::functional) return drop;
+  if (plan.name == "aten::scaled_dot_product_attention") return attend_and_drop;
   if (plan.name == "aten::native_dropout") return drop_with_mask;
   if (plan.name == "aten::native_dropout_backward") return drop_backward;
   return nullptr;

@@ -21,8 +21,15 @@ bool is_any_stride(const DimTable& dims, Dim stride) {
   return std::any_of(symbols.begin(), symbols.end(), is_stride);
 }
 
-// Along an axis of more than one element.
-bool may_be_zero(OpCall& call, Dim stride, Dim size) {
+// A view with strides that the program chose, or a view of such.
+bool has_chosen_strides(const Trace& trace, ValueId v) {
+  for (; trace[v].definition && info(trace[trace[v].definition].op).kind == OpKind::view; v = trace[trace[v].definition].operands[0])
+    if (trace[trace[v].definition].op == Op::as_strided) return true;
+  return false;
+}
+
+// Along an axis of more than one element. `any`: the stride is not a product of sizes, of which one that is 0 leaves no elements.
+bool may_be_zero(OpCall& call, Dim stride, Dim size, bool any) {
   DimTable& dims = call.table();
   const Dim zero = dims.constant(0);
   if (dims.less_equal(size, dims.constant(1)) == Truth::yes) return false;
@@ -31,7 +38,7 @@ bool may_be_zero(OpCall& call, Dim stride, Dim size) {
     if (steps) call.tape.guard_relation(Guard::Kind::less, dims.constant(1), size, true, kBecause);
     return *known == 0;
   }
-  if (!is_any_stride(dims, stride)) return false;  // products of sizes: then there are no elements
+  if ((!any && !is_any_stride(dims, stride)) || dims.less(zero, stride) == Truth::yes) return false;
   if (dims.hint(stride) == std::optional<int64_t>(0)) return true;
   call.tape.guard_relation(Guard::Kind::not_equal, stride, zero, true, kBecause);
   return false;
@@ -67,21 +74,15 @@ bool is_nested(OpCall& call, const TensorType& type, bool guarded) {
   return true;
 }
 
-// A view with strides that the program chose, or a view of such.
-bool has_chosen_strides(const Trace& trace, ValueId v) {
-  for (; trace[v].definition && info(trace[trace[v].definition].op).kind == OpKind::view; v = trace[trace[v].definition].operands[0])
-    if (trace[trace[v].definition].op == Op::as_strided) return true;
-  return false;
-}
-
 // Elements that lie in one place are no error for ATen unless a stride is 0, but then it matters in which order they are read and written.
 bool may_overlap_itself(OpCall& call, ValueId value) {
   const TensorType type = call.type(value);
+  const bool chosen = has_chosen_strides(call.tape.trace(), value);
   for (size_t d = 0; d < type.sizes.size(); ++d)
-    if (may_be_zero(call, type.strides[d], type.sizes[d])) return true;
+    if (may_be_zero(call, type.strides[d], type.sizes[d], chosen)) return true;
   const auto is_any = [&](Dim stride) { return is_any_stride(call.table(), stride); };
   const bool any = std::any_of(type.strides.begin(), type.strides.end(), is_any);
-  return (any || has_chosen_strides(call.tape.trace(), value)) && !is_nested(call, type, any);
+  return (any || chosen) && !is_nested(call, type, any);
 }
 
 // Behind the last element, from the root's first.

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <utility>
 
 #include "torch/record/copies.h"
+#include "torch/record/seen_layout.h"
 #include "torch/record/wrapper.h"
 #include "trace/layout.h"
 
@@ -45,11 +47,17 @@ bool suggests_channels_last(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
 // Views and results that keep the strides of one operand hand on the answer.
 class Claims {
  public:
-  explicit Claims(OpCall& call) : trace_(call.tape.trace()), build_(call.build), dims_(call.table()) {}
+  explicit Claims(OpCall& call) : call_(call), trace_(call.tape.trace()), build_(call.build), dims_(call.table()) {}
 
   bool hold_at_ones(ValueId value) const {
+    const auto [known, fresh] = held_.try_emplace(value, true);   // a value may be used by many on the way
+    if (fresh) known->second = hold(value);                       // (a map's entries stay where they are)
+    return known->second;
+  }
+
+  bool hold(ValueId value) const {
     const InstrId made_by = trace_[value].definition;
-    if (!made_by) return true;
+    if (!made_by) return hold_given(value);
     const Instr& instr = trace_[made_by];
     switch (info(instr.op).kind) {
       case OpKind::call: case OpKind::create: return true;   // by a rule, or read off the result
@@ -62,7 +70,7 @@ class Claims {
   }
 
   // Whatever the strides of axes of one element are, the format is this one.
-  bool is_definite(OpCall& call, ValueId value) const { return (is_plain(value) && hold_at_ones(value)) || lies_in_lines(call, trace_.type(value)); }
+  bool is_definite(OpCall& call, ValueId value) const { return (is_plain(value) && hold_at_ones(value)) || lies_in_lines(call, value); }
 
   // The value whose order along axes of size 1 this one has.
   ValueId ordered_as(ValueId value) const {
@@ -81,10 +89,14 @@ class Claims {
   }
 
  private:
+  bool hold_given(ValueId value) const;   // an argument's own strides: below
+
   bool is_dense(ValueId value) const { return build_.is_contiguous(trace_.type(value)); }
 
   // As heads of attention: several elements of the last axis lie side by side, where channels last has channels.
-  bool lies_in_lines(OpCall& call, const TensorType& type) const {
+  bool lies_in_lines(OpCall& call, ValueId value) const {
+    const TensorType& type = trace_.type(value);
+    if (call_.tape.choices.is_noted(type.root)) return false;   // or it lies as the argument that eager hands on
     const Dim one = dims_.constant(1), length = type.sizes.back();
     if (dims_.as_constant(type.strides.back()) != 1 || dims_.hint(length).value_or(0) < 2) return false;
     if (dims_.less(one, length) != Truth::yes) call.tape.guard_relation(Guard::Kind::less, one, length, true, kBecause);
@@ -105,13 +117,15 @@ class Claims {
     return (instr.op != Op::reshape || is_dense(source)) && hold_at_ones(source);
   }
 
-  // New memory is contiguous by all rules where no operand has its axes in another order.
+  // New memory is contiguous by all rules where no operand has its axes in another order, nor has at ones.
   bool is_dense_of_ordered(const Instr& instr, ValueId value) const {
-    return is_dense(value) && std::all_of(instr.operands.begin(), instr.operands.end(), [&](ValueId v) { return !v || is_in_natural_order(trace_.type(v)); });
+    const auto is_ordered = [&](ValueId v) { return !v || (is_in_natural_order(trace_.type(v)) && (trace_[v].definition || hold_at_ones(v))); };
+    return is_dense(value) && std::all_of(instr.operands.begin(), instr.operands.end(), is_ordered);
   }
 
   // A copy in a format, which its lowering decides by the strides of axes of size 1, too.
   bool is_asked_for(const Instr& instr, ValueId value) const {
+    if (call_.tape.choices.is_noted(value)) return false;   // or eager hands on its argument, as it lies
     return (instr.op == Op::copy || instr.op == Op::cast) && is_plain(value) && !same(trace_.type(value).strides, trace_.type(instr.operands[0]).strides);
   }
 
@@ -141,9 +155,11 @@ class Claims {
     return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](Dim x, Dim y) { return dims_.same(x, y); });
   }
 
+  OpCall& call_;
   const Trace& trace_;
   Builder& build_;
   DimTable& dims_;
+  mutable std::map<ValueId, bool> held_;
 };
 
 // What format an operand suggests while it is recorded, and whether it will when the program runs.
@@ -177,6 +193,7 @@ class Suggestion {
     const InstrId made_by = trace[value_].definition;
     if (made_by && trace[made_by].op == Op::call) return true;   // it is what ATen made
     if (!made_by || info(trace[made_by].op).kind != OpKind::pointwise) return false;
+    if (trace[made_by].op == Op::copy || trace[made_by].op == Op::cast) return false;   // ATen keeps the strides of what is dense
     const auto whole = [&](ValueId operand) { return trace.type(operand).sizes == type_.sizes; };
     if (!std::ranges::all_of(trace[made_by].operands, whole)) return false;
     return c10::_compute_contiguous<int64_t>(real_.sizes(), now, real_.numel()) ||
@@ -220,8 +237,14 @@ class GivenStrides {
     for (int axis = 0; axis < type_.rank(); ++axis) strides_.push_back(stride_of(value, axis));
   }
 
-  // Not if some of the strides follow from nothing that is known at a call.
-  bool are_known() const { return std::ranges::all_of(strides_, [](Dim stride) { return static_cast<bool>(stride); }); }
+  // Not if some of the strides follow from nothing that is known at a call, or are not what eager made of the argument.
+  bool are_known() const {
+    for (int axis = 0; axis < type_.rank(); ++axis) {
+      const Dim stride = strides_[static_cast<size_t>(axis)];
+      if (!stride || dims_.hint(stride) != std::optional<int64_t>(real_.stride(axis))) return false;
+    }
+    return true;
+  }
 
   void hold() {
     if (type_.rank() == 3 && (is_copied() || !hold_contiguous())) return;
@@ -297,6 +320,11 @@ class GivenStrides {
     const ValueId source = instr.operands[0];
     const TensorType& type = call_.tape.trace().type(source);
     switch (instr.op) {
+      case Op::alias: case Op::detach: return stride_of(source, axis);
+      case Op::slice: {
+        const Dim stride = stride_of(source, axis);
+        return stride && axis == instr.attrs.axis ? dims_.mul(stride, instr.attrs.step) : stride;
+      }
       case Op::permute: return stride_of(source, instr.attrs.axes[static_cast<size_t>(axis)]);
       case Op::select: case Op::squeeze: return stride_of(source, axis < instr.attrs.axis ? axis : axis + 1);
       case Op::unsqueeze:
@@ -316,6 +344,18 @@ class GivenStrides {
   const at::Tensor real_;
   std::vector<Dim> strides_;   // none: not known
 };
+
+// What the caller's strides suggest, and with it all that keeps them, is a guard.
+bool Claims::hold_given(ValueId value) const {
+  if (!call_.tape.input_of(value)) return true;
+  const int rank = trace_.type(value).rank();
+  const at::Tensor real = call_.tape.given(value);
+  if ((rank != 4 && rank != 5) || real.numel() == 0) return hold_strides_of_input(call_.tape, value, kBecause), true;
+  GivenStrides strides(call_, *this, value, real);
+  if (strides.are_known()) strides.hold();
+  else hold_ones(call_, trace_.type(value));
+  return true;
+}
 
 bool is_written(const OpCall& call, int argument) {
   return std::find(call.plan.writes.begin(), call.plan.writes.end(), static_cast<uint32_t>(argument)) != call.plan.writes.end();
@@ -344,12 +384,16 @@ void hold_lines(OpCall& call, const TensorType& lines) {
 
 }  // namespace
 
-void hold_format(OpCall& call, ValueId value) {
+void hold_format(OpCall& call, ValueId value, const at::Tensor& real) {
   const TensorType type = call.type(value);
+  if (type.rank() != 4 && type.rank() != 5) return;
   const Claims claims(call);
-  const bool in_lines = !type.strides.empty() && call.table().as_constant(type.strides.back()) == 1;   // heads, whatever their length
-  if ((type.rank() != 4 && type.rank() != 5) || in_lines || claims.is_definite(call, value)) return;
-  hold_ones(call, type);
+  if (is_image(real)) {
+    GivenStrides strides(call, claims, value, real);
+    if (strides.are_known()) return strides.hold();
+  }
+  const bool in_lines = call.table().as_constant(type.strides.back()) == 1;   // heads, whatever their length
+  if (!in_lines && !claims.is_definite(call, value)) hold_ones(call, type);
 }
 
 bool suggests_one_format(OpCall& call, ValueId value) { return call.rank(value) < 4 ? call.build.is_contiguous(call.type(value)) : Claims(call).is_plain(value); }

@@ -10,9 +10,9 @@ namespace escapement {
 // a view of it with other strides along axes of size 1; which axes have that size is a guard then.
 void keep_suggested_formats(OpCall& call);
 
-// Of an operand of `cat`, whose result lies in the format that its operands suggest: where strides of axes of size 1 decide that, which axes have it
-// is a guard.
-void hold_format(OpCall& call, ValueId value);
+// Of an operand of `cat` or a pad, whose result lies in the format that its operands suggest: where strides of axes of size 1 decide that, they are
+// guarded, or which axes have it.
+void hold_format(OpCall& call, ValueId value, const at::Tensor& real);
 
 // The same at all sizes, so that what an operator makes of the value lies in one order at all of them.
 bool suggests_one_format(OpCall& call, ValueId value);

@@ -87,3 +87,72 @@ def test_gradients_use_the_same_mask_in_one_kernel():
             states.append((result.detach(), *torch.autograd.grad(result.sum(), x), torch.get_rng_state()))
         assert all(torch.equal(a, b) for a, b in zip(*states)), shape
     assert escapement.stats()["recordings"] == before + 2   # forward and backward
+
+
+ATTENTION = {
+    "plain": {}, "causal": {"is_causal": True}, "scaled": {"scale": 0.3}, "grouped": {"enable_gqa": True},
+    "masked": {"attn_mask": lambda q, k: torch.arange(k)[None, :] <= torch.arange(q)[:, None]}, "biased": {"attn_mask": lambda q, k: torch.arange(q * k).view(q, k) / 7.0},
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("name", ATTENTION)
+def test_attention_with_dropout(name, turned, dtype):
+    options = ATTENTION[name]
+
+    def function(q, k, v):
+        given = {key: value(q.shape[-2], k.shape[-2]) if callable(value) else value for key, value in options.items()}
+        if "attn_mask" in given and given["attn_mask"].is_floating_point():
+            given["attn_mask"] = given["attn_mask"].to(q.dtype)
+        if turned:
+            q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+        return F.scaled_dot_product_attention(q, k, v, dropout_p=0.3, **given).transpose(1, 2).flatten(2) + 1
+
+    def heads(batch, count, length):
+        return torch.randn((batch, length, count, 8) if turned else (batch, count, length, 8)).to(dtype)
+
+    compiled = escapement.jit(function)
+    for batch, length in [(2, 7), (3, 13), (1, 5), (2, 1), (1, 1), (2, 7)]:
+        if turned and options.get("attn_mask") is not None:
+            continue   # made for the order of heads
+        given = heads(batch, 4, length), heads(batch, 2 if name == "grouped" else 4, length), heads(batch, 2 if name == "grouped" else 4, length)
+        results = []
+        for each in (compiled, function):
+            torch.manual_seed(6)
+            results.append((each(*given), torch.get_rng_state()))
+        (got, state), (expected, eager) = results
+        assert torch.equal(state, eager), (batch, length)
+        torch.testing.assert_close(got, expected, rtol=2e-2 if dtype == torch.bfloat16 else 1e-4, atol=2e-2 if dtype == torch.bfloat16 else 1e-5)
+        assert got.stride() == expected.stride()
+    assert not compiled.info()["eager"]
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+@pytest.mark.parametrize("name", ["encoder", "attention", "layers", "images", "recurrent"])
+def test_modules_in_training(name, gradients):
+    torch.manual_seed(0)
+    nn = torch.nn
+    attention = nn.MultiheadAttention(16, 4, dropout=0.3, batch_first=True)
+    module, sizes = {
+        "encoder": (nn.TransformerEncoderLayer(16, 4, 32, dropout=0.2, batch_first=True), lambda n: (2, n, 16)),
+        "attention": (attention, lambda n: (2, n, 16)),
+        "layers": (nn.Sequential(nn.Linear(16, 32), nn.Dropout(0.4), nn.GELU(), nn.Linear(32, 16), nn.Dropout(0.1)), lambda n: (n, 16)),
+        "images": (nn.Sequential(nn.Conv2d(3, 8, 3), nn.Dropout2d(0.4), nn.ReLU(), nn.Conv2d(8, 4, 3), nn.Dropout(0.2)), lambda n: (2, 3, n + 5, n + 4)),
+        "recurrent": (nn.LSTM(16, 16, 2, dropout=0.3, batch_first=True), lambda n: (2, n, 16)),
+    }[name]
+
+    def function(x):
+        result = module(x, x, x) if name == "attention" else module(x)
+        return result[0] if isinstance(result, tuple) else result
+
+    with torch.set_grad_enabled(gradients):
+        compiled = torch.compile(function, backend="escapement") if gradients else escapement.jit(function)
+        for n in (7, 13, 2, 1, 7):
+            x, results = torch.randn(sizes(n), requires_grad=gradients), []
+            for each in (compiled, function):
+                torch.manual_seed(9)
+                result = each(x)
+                results.append([result.detach(), *(torch.autograd.grad(result.square().sum(), x) if gradients else ()), torch.rand(3)])
+            for got, expected in zip(*results):
+                torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
