@@ -23,7 +23,7 @@ namespace escapement::inline ESCAPEMENT_ABI {
 
 // How requests are joined: what a model's inputs and results are must say so, or its owner.
 enum class Batching : uint8_t {
-  automatic,  // `lengths` where the signature has that form, else `none`
+  automatic,  // `lengths` where the signature has that form and the program writes neither inputs nor weights, else `none`
   none,       // one request a call
   rows,       // each input and each result begins with the batch, one symbol, and no row's result depends on another row: requests whose
               // other sizes and integers are equal are joined. Only the model's owner knows that it is so
@@ -49,13 +49,15 @@ class ESCAPEMENT_API Overloaded : public ServingError {
   std::chrono::milliseconds retry_after_;
 };
 
-// One worker thread. Members may be called from any number of threads at once, but the end, `close` and `run`, which wait for the worker,
-// not from within a callback (unsupported). A child after fork has no worker: everything but the end is unsupported there; make another one.
+// One worker thread. Members may be called from any number of threads at once, but `close` and `run`, which wait for the worker, not from within a
+// callback (unsupported). The end waits for the worker, too, but where it comes from within a callback: what waits is answered then and there.
+// A child after fork has no worker: everything but the end is unsupported there; make another one. One that was moved from: invalid_input.
 class ESCAPEMENT_API Batcher {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // invalid_input: the module's signature has not the form that is asked for (the text says where), or a limit of 0.
+  // invalid_input: the module's signature has not the form that is asked for (the text says where), its program writes inputs or weights and is to
+  // be joined, or a limit of 0.
   explicit Batcher(Module module, BatchSettings settings = {});
   ~Batcher();  // closes
   Batcher(Batcher&&) noexcept;

@@ -17,7 +17,8 @@ struct LogLine {
   double milliseconds = 0;    // of what took time
 };
 
-// Called from any thread, several at once; exceptions of it are dropped.
+// Called from any thread, several at once; exceptions of it are dropped. "recorded", "compiled", "not_compiled" and "eager" are told from inside of
+// the call: a callback that closes the module then, swaps its weights or warms it up may wait for itself.
 using Log = std::function<void(const LogLine&)>;
 
 }  // namespace escapement

@@ -22,7 +22,7 @@ class Continued:
     def __init__(self, fn, compiled, options):
         self._fn, self._compiled, self._options, self._replayed = fn, compiled, options, None
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, /, *args, **kwargs):
         if self._replayed is not None and not wants_gradients(self._fn, args, kwargs):
             LEDGER.note_eager(self._replayed, "graph_break", "")
             return self._replayed(*args, **kwargs)

@@ -4,7 +4,8 @@
 //   batching CHECK FOLDER
 //
 // FOLDER holds rows.pt2 (x: f32[n, s], y: f32[n] -> f32[n, s], f32[n]), tagger.pt2 (values: f32[t, 4], lengths: i64[r] -> f32[t], f32[r, 4]),
-// pick.pt2 (ids: i64[n] -> f32[n, 3]; a table of 11 rows), times.pt2 (x: f32[n], an integer k -> f32[n]), whole.pt2 (x: f32[n, 2] -> f32[2]),
+// pick.pt2 (ids: i64[n] -> f32[n, 3]; a table of 11 rows), counted.pt2 (likewise; counts ids in a buffer), written.pt2 (x: f32[n]; adds to it),
+// through.pt2 (likewise through a view of a dropout's result), fresh.pt2 (x: f32[n, 3]; writes its own tensors only), logged.pt2 (as tagger, and counts), times.pt2 (x: f32[n], an integer k -> f32[n]), whole.pt2 (x: f32[n, 2] -> f32[2]),
 // weights.safetensors (one tensor of each dtype that is read).
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
@@ -185,6 +186,22 @@ void forms() {
   EXPECT_ERROR(invalid_input, "", batcher.run({at::Tensor(), at::ones({2})}));
 }
 
+// What is joined is a copy of the requests, and what failed together is run again one by one: neither is for a program that writes what it is given.
+void programs_that_write() {
+  for (const auto& [name, what] : {std::pair{"counted", "writes \"n\""}, {"written", "writes \"x\""}, {"through", "writes \"x\""}})
+    EXPECT_ERROR(invalid_input, what, Batcher(load(name), {.batching = Batching::rows}));
+  EXPECT_ERROR(invalid_input, "writes \"n\"", Batcher(load("logged"), {.batching = Batching::lengths}));
+  EXPECT(Batcher(load("logged")).batching() == Batching::none);
+  EXPECT(Batcher(load("fresh"), {.batching = Batching::rows}).batching() == Batching::rows);
+  Batcher written(load("written"));
+  const at::Tensor x = at::ones({2}), y = at::ones({2});
+  Held held(written, {at::ones({1})});
+  std::future<Values> first = ask(written, {x}), second = ask(written, {y});
+  held.let_go();
+  first.get(), second.get();
+  EXPECT(at::allclose(x, at::full({2}, 2.0)) && at::allclose(y, at::full({2}, 2.0)));
+}
+
 void a_bad_request_fails_alone() {
   Batcher batcher(load("pick"), {.batching = Batching::rows});
   Held held(batcher, {at::arange(3)});
@@ -243,6 +260,33 @@ void closed() {
   EXPECT(moved.run(request).size() == 2);
   moved.module().close();
   EXPECT_ERROR(closed, "closed", moved.run(request));
+}
+
+void moved_from() {
+  const Values request{at::ones({1, 1}), at::ones({1})};
+  Batcher batcher(load("rows"));
+  const Batcher moved(std::move(batcher));
+  EXPECT_ERROR(invalid_input, "moved from", batcher.run(request));
+  EXPECT_ERROR(invalid_input, "moved from", batcher.submit(request, [](std::exception_ptr, const Values&) {}));
+  EXPECT_ERROR(invalid_input, "moved from", batcher.close());
+  EXPECT_ERROR(invalid_input, "moved from", batcher.counts());
+  EXPECT_ERROR(invalid_input, "moved from", batcher.batching());
+  EXPECT_ERROR(invalid_input, "moved from", batcher.inputs());
+  EXPECT_ERROR(invalid_input, "moved from", batcher.module());
+}
+
+// The last owner is a callback: what waits behind it is answered, and nobody waits for himself.
+void ends_in_its_callback() {
+  const Values request{at::ones({1, 1}), at::ones({1})};
+  auto batcher = std::make_shared<Batcher>(load("rows"));
+  std::latch go{1};
+  batcher->submit(request, [batcher, &go](std::exception_ptr, const Values&) { go.wait(); });
+  std::future<Values> waiting = ask(*batcher, request);
+  batcher.reset();
+  go.count_down();
+  EXPECT_ERROR(closed, "closed", waiting.get());
+  Batcher next(load("rows"));
+  EXPECT(next.run(request).size() == 2);
 }
 
 void callbacks_that_ask() {
@@ -312,12 +356,15 @@ constexpr Check kChecks[] = {{"rows_of_many", rows_of_many},
                              {"integers", integers},
                              {"results_are_the_callers", results_are_the_callers},
                              {"forms", forms},
+                             {"programs_that_write", programs_that_write},
                              {"a_bad_request_fails_alone", a_bad_request_fails_alone},
                              {"too_many", too_many},
                              {"deadlines", deadlines},
                              {"closed", closed},
                              {"callbacks_that_ask", callbacks_that_ask},
                              {"callbacks_that_throw", callbacks_that_throw},
+                             {"moved_from", moved_from},
+                             {"ends_in_its_callback", ends_in_its_callback},
                              {"after_fork", after_fork},
                              {"weights", weights}};
 

@@ -4,15 +4,18 @@
 //   serving CHECK FOLDER [NUMBER]
 //
 // FOLDER holds mlp.pt2 (x: f32[n, 8] -> f32[n, 5]), counter.pt2 (x: f32[n, 3]; adds to a buffer), lookup.pt2 (ids: i64[n],
-// table of 11 rows), tied.pt2 (two weights that are one; a transposed buffer). What a module must give is what the same file
+// table of 11 rows), tied.pt2 (two weights that are one; a transposed buffer), dense.pt2 (x: f32[n, m] -> x.contiguous()), tally.pt2 (x: f32[n, 3];
+// adds to a parameter). What a module must give is what the same file
 // gives with the option "disable", which runs eagerly.
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/allclose.h>
+#include <ATen/ops/_neg_view.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/randn.h>
@@ -21,12 +24,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <random>
 #include <thread>
@@ -91,6 +96,22 @@ void session() {
   EXPECT(same(held, expected_y));
 }
 
+// A result that is the input is memory of whoever lent it, whether or not a tensor of his is left.
+void lent_memory() {
+  const Module module = escapement::load(file("dense.pt2"));
+  const at::Tensor turned = rows(4, 5).t();
+  for (int i = 0; i < 3; ++i) module({turned}), module({rows(5, 4)});
+  Session session(module);
+  std::vector<float> blob(20, 7.0F);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT(session.run(Tensors{at::from_blob(blob.data(), {5, 4})})[0].toTensor().const_data_ptr() == blob.data());
+    EXPECT(same(session.run(Tensors{turned})[0].toTensor(), turned));
+    EXPECT(std::all_of(blob.begin(), blob.end(), [](float value) { return value == 7; }));
+  }
+  const void* const own = session.run(Tensors{turned})[0].toTensor().const_data_ptr();
+  EXPECT(session.run(Tensors{turned})[0].toTensor().const_data_ptr() == own && module.metrics().eager_calls() == 0);
+}
+
 // A step whose results are the next one's inputs.
 void session_feeds_itself() {
   Session steps(escapement::load(file("counter.pt2")));
@@ -119,6 +140,9 @@ void run_into() {
   at::Tensor wide = at::full({5, 6}, 7.0).t();  // other strides: copied
   session.run_into({x}, {wide});
   EXPECT(same(wide, expected) && !wide.is_contiguous());
+  at::Tensor negated = at::_neg_view(at::zeros({6, 5}));
+  session.run_into({x}, {negated});
+  EXPECT(negated.is_neg() && same(negated, expected));
   at::Tensor shared = at::zeros({6, 13});  // output and input on one storage
   shared.slice(1, 0, 8).copy_(x);
   const at::Tensor input = shared.as_strided({6, 8}, {13, 1}).clone();
@@ -261,6 +285,9 @@ void warm_up_keeps_state() {
   for (const auto& [name, tensor] : module.weights()) EXPECT(tensor.abs().sum().item<double>() == 0);
   module({rows(2, 3)});
   EXPECT(module.weights().at("calls").item<double>() == 1);
+  const Module tally = escapement::load(file("tally.pt2"));
+  tally.warm_up({{{4, 3}}, {{5, 3}}});
+  EXPECT(same(tally.weights().at("sum"), at::zeros({3})));
 }
 
 void signature() {
@@ -401,6 +428,24 @@ void swap_weights() {
   for (const Module* m : {&tied, &tied_reference}) m->swap_weights({{"out.weight", weights.at("out.weight").mul(2)}});
   EXPECT(at::allclose(tied({ids})[0], tied_reference({ids})[0], 1e-4, 1e-6));
   EXPECT(same(tied.weights().at("embedding.weight"), weights.at("out.weight").mul(2)));
+}
+
+// What is told is told behind the swap: who hears it may change the module, or close it.
+void swap_is_told() {
+  std::vector<std::string> told;
+  const Module* heard = nullptr;
+  const Module module = escapement::load(file("tied.pt2"), {.log = [&](const escapement::LogLine& line) {
+    told.push_back(line.event);
+    if (told.back() == "weights_swapped") heard->warm_up_with({{at::arange(3)}});
+    if (told.back() == "saved") heard->close();
+  }});
+  heard = &module;
+  const at::Tensor nan = at::full({11, 6}, std::numeric_limits<double>::quiet_NaN()), same_nan = nan.clone();
+  module.swap_weights({{"embedding.weight", nan}, {"out.weight", nan}});
+  module.swap_weights({{"embedding.weight", nan}, {"out.weight", same_nan}});
+  EXPECT_ERROR(invalid_input, "\"embedding.weight\" and \"out.weight\" are one", module.swap_weights({{"embedding.weight", nan}, {"out.weight", -nan}}));
+  module.save(g_folder + "/told.package");
+  EXPECT(module.is_closed() && std::ranges::count(told, "weights_swapped") == 2);
 }
 
 // Weights of all ones or all twos: a mixture would give another number.
@@ -714,6 +759,8 @@ void fork_while_inside() {
 
 const std::map<std::string, void (*)()> kChecks{{"session", session},
                                                 {"session_feeds_itself", session_feeds_itself},
+                                                {"lent_memory", lent_memory},
+                                                {"swap_is_told", swap_is_told},
                                                 {"run_into", run_into},
                                                 {"errors", errors},
                                                 {"bad_arguments", bad_arguments},

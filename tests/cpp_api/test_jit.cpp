@@ -268,6 +268,46 @@ TEST_F(Modules, OfUnknownClassesRunEagerlyUntilTheyAreKnown) {
   EXPECT_TRUE(at::equal(known(x), tower->forward(x)));
 }
 
+struct Sized : nn::Module {
+  Tensor member = at::ones({3}), registered;
+  Sized() { registered = register_buffer("registered", at::ones({2})); }
+  Tensor forward(Tensor x) { return x * member.size(0) + registered.size(0); }
+};
+
+// Tensors of which only the sizes are read are in no recording: the watch keeps them, else another one would come to lie where they lay.
+TEST_F(Modules, ATensorAtTheSameAddressIsAnotherOne) {
+  const auto module = std::make_shared<Sized>();
+  const auto f = jit(module);
+  const Tensor x = at::ones({2});
+  for (int64_t n = 1; n < 5; ++n) {
+    EXPECT_TRUE(at::equal(f(x), module->forward(x))) << n;
+    module->member = at::zeros({1});
+    module->member = at::ones({n});
+    EXPECT_TRUE(at::equal(f(x), module->forward(x))) << n;
+  }
+}
+
+TEST_F(Modules, OptionsOnTheHeapAreCompared) {
+  nn::Unflatten unflatten(nn::UnflattenOptions(1, {2, 6}));
+  const auto f = jit(unflatten);
+  const Tensor x = at::randn({3, 12}), square = at::randn({1, 1, 3, 3});
+  for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{2, 6}, {3, 4}, {6, 2}}) {
+    unflatten->options.sizes() = sizes;
+    for (int call = 0; call < 2; ++call) EXPECT_TRUE(at::equal(f(x), unflatten(x)));
+  }
+  nn::Upsample upsample(nn::UpsampleOptions().scale_factor(std::vector<double>{2, 2}).mode(torch::kNearest));
+  const auto g = jit(upsample);
+  for (const double scale : {2., 3., 1.}) {
+    upsample->options.scale_factor()->front() = scale;
+    for (int call = 0; call < 2; ++call) EXPECT_TRUE(at::equal(g(square), upsample(square)));
+  }
+  nn::LayerNorm norm(nn::LayerNormOptions({3, 3}).elementwise_affine(false));
+  const auto h = jit(norm);
+  for (int call = 0; call < 2; ++call) EXPECT_TRUE(at::allclose(h(square), norm(square)));
+  norm->options.normalized_shape() = {3};
+  EXPECT_TRUE(at::allclose(h(square), norm(square), 1e-5, 1e-5));
+}
+
 struct Hoard : nn::Module {
   std::vector<Tensor> weights{at::ones({4})};
   Tensor forward(Tensor x) { return x * weights[0]; }

@@ -229,10 +229,33 @@ TEST(ScriptCalls, WhatTheMethodRaises) {
       f(image(5, 3));
       ADD_FAILURE() << "it raises nothing";
     } catch (const torch::jit::JITException& error) {
-      EXPECT_NE(std::string(error.what()).find("too many rows, 5 and 3"), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("RuntimeError: AssertionError: too many rows, 5 and 3"), std::string::npos) << error.what();
     }
   }
   EXPECT_ANY_THROW(f(Tensor()));
+}
+
+// What an operator throws is in a recording what the interpreter makes of it.
+TEST(ScriptCalls, ErrorsOfOperatorsAreTheInterpreters) {
+  const at::NoGradGuard no_grad;
+  for (const auto& [source, what] : {std::pair{"def forward(self, x):\n  l = [1, 2]\n  return x * l[x.size(0)]\n", "list index out of range"},
+                                     {"def forward(self, x):\n  return x * (10 // x.size(1))\n", "division by 0"},
+                                     {"def forward(self, x):\n  d = {1: 2}\n  return x * d[x.size(0)]\n", "KeyError"}}) {
+    const Module module = module_of(source);
+    const auto said = [&](auto call) {
+      try {
+        call();
+      } catch (const std::exception& error) {
+        return std::string(typeid(error).name()) + (std::string(error.what()).find(what) != std::string::npos ? what : error.what());
+      }
+      return std::string();
+    };
+    const auto f = escapement::jit<Tensor(Tensor)>(module);
+    for (int call = 0; call < 3; ++call) {
+      EXPECT_EQ(said([&] { f(image(5, 0)); }), said([&] { called(module, image(5, 0)); })) << what;
+      EXPECT_EQ(said([&] { f(image(1, 1)); }), "") << what;
+    }
+  }
 }
 
 // What a builtin of TorchScript's looks at are numbers: symbols in a list were unequal to numbers, named s0 in texts, and no keys.
@@ -320,6 +343,30 @@ TEST(ScriptState, WhatIsAssignedToItIsSeen) {
   module.attr("inner").toModule().setattr("scale", at::ones({8}));
   EXPECT_TRUE(holds());
   EXPECT_GE(f.metrics().hits, 7 * static_cast<int64_t>(std::size(kSizes)) - 6) << f.explain();
+}
+
+// Equal as words, but not as values: kinds, devices, tensors at one address.
+TEST(ScriptState, WhatIsAssignedIsOfAnotherKind) {
+  const at::NoGradGuard no_grad;
+  Module module = module_of("def forward(self, x):\n  return x\n");
+  module.register_attribute("any", c10::AnyType::get(), c10::IValue());
+  module.register_attribute("place", c10::DeviceObjType::get(), c10::Device(c10::kCPU));
+  module.register_attribute("table", c10::TensorType::get(), at::ones({3}));
+  module.define("def told(self, x):\n  v = self.any\n  n = self.table.size(0) * 100 + (1000 if self.place.type == 'meta' else 0)\n  if v is None:\n    return x + n\n"
+                "  if isinstance(v, bool):\n    return x + n + 1\n  if isinstance(v, int):\n    return x + n + 2\n  if isinstance(v, float):\n    return x + n + 3\n"
+                "  if isinstance(v, List[int]):\n    return x + n + 4\n  return x + n + 5\n");
+  const auto f = escapement::jit<Tensor(Tensor)>(Script(module, "told"));
+  const Tensor x = at::zeros({2, 2});
+  const auto holds = [&] { return at::equal(f(x), module.get_method("told")({x}).toTensor()) && at::equal(f(x), module.get_method("told")({x}).toTensor()); };
+  for (const c10::IValue& value : {c10::IValue(), c10::IValue(false), c10::IValue(int64_t{0}), c10::IValue(0.0), c10::IValue(c10::List<int64_t>())}) {
+    module.setattr("any", value);
+    EXPECT_TRUE(holds()) << value;
+  }
+  module.setattr("place", c10::Device(c10::kMeta));
+  EXPECT_TRUE(holds());
+  module.setattr("table", at::zeros({1}));
+  module.setattr("table", at::ones({4}));
+  EXPECT_TRUE(holds());
 }
 
 // What a method writes into its module would be lost on replay: TorchScript's interpreter runs it at every call.

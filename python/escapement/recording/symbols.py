@@ -86,6 +86,10 @@ def decided(name, method):
     def compare(number, other):
         if type(other) is int and isinstance(number, torch.SymInt) and not -2**63 <= other < 2**63:
             return BEYOND[name][other < 0]
+        if isinstance(other, complex) and name in ("__eq__", "__ne__"):
+            if other.imag:
+                return name == "__ne__"
+            other = other.real
         answer = method(number, other)
         return answer if not isinstance(answer, torch.SymBool) or asked_by_framework() else bool(answer)
 

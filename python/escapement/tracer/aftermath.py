@@ -1,14 +1,16 @@
 """What a recording that is over has left in the program's objects: symbols and recorded tensors, replaced by what they stand for wherever Python's collector
 finds them. A symbol is of no use to code that wants an int of C, and a recorded tensor is not the object that the caller gave.
 
-In lists, dicts, sets, deques, attributes, closures, defaults and exceptions this is done in place; tuples, sizes, slices and frozensets are made anew, and
-what holds these holds the new ones. Out of reach is what generators, `map` and other iterators of C hold.
+In lists, dicts, sets, deques, attributes, closures, defaults and exceptions this is done in place; tuples, sizes, slices, frozensets and bound methods are made
+anew, and what holds these holds the new ones. So it is with copies of the caller's containers that the function has put somewhere. Out of reach is what
+generators, `map` and other iterators of C hold.
 """
 
 import collections
 import contextlib
 import functools
 import gc
+import inspect
 import itertools
 import sys
 import types
@@ -23,7 +25,7 @@ from .objects import counts, is_a
 from .results import is_recorded
 from .search import space_of
 
-REMADE = (tuple, frozenset, slice)
+REMADE = (tuple, frozenset, slice, types.MethodType)
 IN_PLACE = (list, dict, set, collections.deque, types.CellType, types.FunctionType, BaseException, functools.partial)
 NOT_ENTERED = (torch.Tensor, types.ModuleType, type)
 FEW = 64
@@ -72,12 +74,21 @@ def put_in_order(pairs=(), result=None, ours=(), error=None):
 
 def beyond_frames(numbers, error):
     """Those that more than the frames hold that an error came through, which is usual, and looking for others takes the collector milliseconds."""
-    frames, trace = {}, error and error.__traceback__
-    while trace is not None:
-        frames[id(trace.tb_frame)] = trace.tb_frame
-        trace = trace.tb_next
-    held = collections.Counter(id(value) for frame in frames.values() for value in gc.get_referents(frame))
+    held = collections.Counter(id(value) for frame in frames_of(error) for value in gc.get_referents(frame))
     return [number for number, count in zip(numbers, counts(numbers)) if count - 1 > held[id(number)]]   # 1: `numbers`
+
+
+def frames_of(error):
+    """That the error came through, and those that it was raised for."""
+    frames, known = {}, set()
+    while error is not None and id(error) not in known:
+        known.add(id(error))
+        trace = error.__traceback__
+        while trace is not None:
+            frames[id(trace.tb_frame)] = trace.tb_frame
+            trace = trace.tb_next
+        error = error.__cause__ or error.__context__
+    return frames.values()
 
 
 def holders_of(values):
@@ -190,6 +201,8 @@ def remade(holder, instead):
     kind = type(holder)
     if kind is slice:
         return slice(instead(holder.start), instead(holder.stop), instead(holder.step))
+    if kind is types.MethodType:
+        return kind(instead(holder.__func__), instead(holder.__self__))
     items = [instead(item) for item in (frozenset if kind is frozenset else tuple).__iter__(holder)]
     if kind in (tuple, frozenset, torch.Size) or hasattr(kind, "n_sequence_fields"):
         return kind(items)
@@ -202,6 +215,32 @@ def remade(holder, instead):
 
 def is_call_of_mock(kind):
     return kind.__module__ == "unittest.mock" and kind.__name__ == "_Call"
+
+
+# --- how a run ended
+
+def hand_over(ended, error, originals, leaves):
+    """The result, as the caller knows it."""
+    result = vars(error).get("result")   # whatever a class of the program's says of such an attribute
+    recorded = recorded_in(result)[0]
+    if ended is None:
+        return put_in_order((), None, (recorded,), error)
+    result = ended.hand_over(originals, leaves, result)
+    pairs = [*((tensor, ended.real(tensor)) for tensor in recorded), *ended.put_away(originals, frames_of(error))]
+    return put_in_order(pairs, result, (recorded, pairs, *pairs, *ended.own()), error)
+
+
+def tensors_of(given, leaves):
+    """(what stood for a tensor in a recording, the caller's tensor)"""
+    return [(ours, leaf) for ours, leaf in zip(given, leaves) if is_a(ours, torch.Tensor)]
+
+
+def close_unstarted(error):
+    """Coroutines in a result that nobody gets, which Python would say were never awaited."""
+    result = vars(error).get("result")
+    for found in result if type(result) in (list, tuple) else [result]:
+        if type(found) is types.CoroutineType and inspect.getcoroutinestate(found) == inspect.CORO_CREATED:
+            found.close()
 
 
 # --- what a result holds
@@ -246,7 +285,7 @@ def can_replace_in(holder, part):
     """What replace_in() does."""
     kind = type(holder)
     if is_a(holder, REMADE):
-        return kind in (tuple, frozenset, slice, torch.Size) or hasattr(kind, "n_sequence_fields") or is_call_of_mock(kind) or hasattr(kind, "_fields") and kind.__bases__ == (tuple,)
+        return kind in (tuple, frozenset, slice, types.MethodType, torch.Size) or hasattr(kind, "n_sequence_fields") or is_call_of_mock(kind) or hasattr(kind, "_fields") and kind.__bases__ == (tuple,)
     return is_a(holder, IN_PLACE) or bool(kind.__flags__ & ON_HEAP) and is_in_attributes(holder, part)
 
 

@@ -2,13 +2,12 @@
 by name is not watched (`plain.py`).
 """
 
-import dis
 import functools
 import types
 
 from .homes import of_library, of_package, of_program, source_of
 from .instructions import WITH_NAMES, has_any, names_at
-from .names import asks_by_variable, globals_computed, globals_in, parts_of_name, reads_all, texts_in
+from .names import WRITING_TEXTS, asks_by_variable, globals_computed, globals_in, parts_of_name, reads_all, texts_in
 from .objects import is_a
 from .ran import Everything
 from .search import space_of
@@ -16,7 +15,6 @@ from .search import space_of
 NO_NAMES = ("builtins", "torch.nn.modules.module", "torch._tensor")
 NOT_CALLED = frozenset(("__init__", "__repr__", "__setstate__", "__getstate__"))   # unless somebody makes such objects, writes them into texts, or copies them
 MATCHING, STORING = frozenset(("MATCH_CLASS",)), frozenset(("STORE_ATTR",))   # instructions
-WRITING_TEXTS = frozenset(name for name in dis.opmap if name.startswith("FORMAT_"))
 COPYING, FORMATTING = frozenset(("copy", "deepcopy")), frozenset(("repr", "str", "format"))
 
 
@@ -45,23 +43,61 @@ def may_be_anything(search, methods):
 def names_read(functions, classes, more=(), made=(), ran=Everything()):
     """By these functions, by those of the classes' methods that somebody names, and by functions beside them that these name; and these methods. Methods of
     packages name something once they are among the functions. `ran`: functions that nobody has run do not count (ran.py)."""
-    methods = {(kind, name, function): function for kind in classes for name, function in methods_of(kind) if function in ran and (name != "__init__" or kind in made)}
+    methods = {(kind, name, function): function for kind in classes for name, function in methods_of(kind) if function in ran}
     names, waiting, met, called = {"forward", "__call__", *more}, list(functions), set(), []
-    searched = {function.__code__ for function in functions}
+    searched, again = {function.__code__ for function in functions}, Again(classes)
     while True:
         if not waiting:
-            waiting = [methods.pop(key) for key in [*methods] if key[1] in names or key[1].startswith("__") and key[1] not in NOT_CALLED or key[1] == "__init__"]
+            waiting = [methods.pop(key) for key in [*methods] if (key[0] in made or again.any if key[1] == "__init__" else key[1] in names or is_called_by_python(key[1]))]
             called.extend(waiting)
         if not waiting:
             return names, called
         function = waiting.pop()
         if function.__code__ not in met and (function.__code__ in searched or not of_package(source_of(function))):
             met.add(function.__code__)
-            found = loaded_by(function.__code__) if function.__name__ == "__init__" else names_of(function.__code__)
+            found = again.names_of(function.__code__)
             names |= found | called_by(function.__code__)
             if matches_classes(function.__code__):
                 names.update(name for kind in classes for name in vars(kind).get("__match_args__", ()))
             waiting.extend(other for other in beside(function, found) if other in ran)
+
+
+def is_called_by_python(name):
+    return name.startswith("__") and name not in NOT_CALLED
+
+
+class Again:
+    """Whether `__init__` runs for new objects only. What it gives these is nobody's state; what it gives old ones is."""
+
+    def __init__(self, classes):
+        self._codes = {function.__code__ for kind in classes if may_give_old(kind) for part in kind.__mro__ for name, function in methods_of(part) if name == "__init__"}
+        self._left_out = []
+        self.any = False   # some code calls it like another method
+
+    def names_of(self, code):
+        found = names_of(code)
+        if code.co_name != "__init__":
+            if "__init__" in found and not self.any:
+                self.any = True
+                return found.union(*self._left_out)
+            return found
+        if self.any or code in self._codes:
+            return found
+        self._left_out.append(found)
+        return loaded_by(code)
+
+
+@functools.lru_cache(maxsize=4096)
+def may_give_old(kind):
+    """A call of the class: it has a `__new__` of the program's own (a singleton), or its metaclass says what a call is."""
+    makers = *(vars(part).get("__new__") for part in kind.__mro__), *(vars(part).get("__call__") for part in type(kind).__mro__)
+    found = (maker.__func__ if is_a(maker, staticmethod) else maker for maker in makers)
+    return any(is_a(maker, types.FunctionType) and not of_library(source_of(maker)) and not is_of_tuples(maker) for maker in found)
+
+
+def is_of_tuples(function):
+    """Named tuples are made by a line of the library's own."""
+    return "_tuple_new" in function.__code__.co_names
 
 
 @functools.lru_cache(maxsize=16384)

@@ -34,7 +34,7 @@ def called(cached, args, kwargs):
     return None, *plain_arguments(args, kwargs)
 
 
-def run(cached, *args, **kwargs):
+def run(cached, /, *args, **kwargs):
     result = cached.__wrapped__(*args, **kwargs)
     if is_plain_result(result, of_package(source_of(cached.__wrapped__))):
         return result

@@ -10,6 +10,7 @@ a changed argument container. Attempt is the evidence.
 import dis
 import itertools
 import os
+import re
 import sys
 import threading
 import weakref
@@ -24,6 +25,7 @@ from ..recording import symbols
 from ..recording.arithmetic import NUMBERS
 from ..recording.locator import FRAMEWORK, FrameLocator
 from ..recording.number_calls import numbers_are_called
+from .aftermath import recorded_in
 from .cached_calls import plain_numbers_are_cached
 from .caught import type_errors_noticed
 from .compiled_callees import callees_run_their_own_code
@@ -34,7 +36,7 @@ from .number_types import numbers_have_types
 from .objects import is_a
 from .outside import calls_watched, collect_garbage
 from .ran import seen_whole
-from .results import Builder, Ended, Results, attributes_of_dict, changed, is_marked, snapshot, store
+from .results import Builder, Ended, Results, attributes_of_dict, changed, held_by, is_marked, snapshot, store
 from .size_arguments import sizes_are_said
 from .tree import KEY, Copies, Reader, Unsupported, generators_in, leaf_names, unflatten
 from .watch import host_state, put_back_draws, same_state
@@ -197,11 +199,14 @@ class Entry:
                 raise caught.error
             self._refuse_tape(attempt)
         except Exception:
-            attempt.note_end()
-            if attempt.changed_host():
-                self._judge(False)
+            self._note_end(attempt)
             self._failures[thread] = attempt
             raise
+        except BaseException as error:
+            try:
+                self._note_end(attempt)
+            finally:
+                raise error   # whatever the notes come to
         finally:
             RECORDING.discard(thread)
         self.take_ended()
@@ -213,6 +218,11 @@ class Entry:
         if steady and watch.metadata.learn(asked):
             renew(self.table)
         return outputs
+
+    def _note_end(self, attempt):
+        attempt.note_end()
+        if attempt.changed_host():
+            self._judge(False)
 
     def _refuse_tape(self, attempt):
         """Wrappers carry no tape: a region with gradients inside no_grad. (Of an argument that was made to require them the core knows.)"""
@@ -226,7 +236,8 @@ class Entry:
         made = []
         args, kwargs = self._arguments(leaves, made)
         before = snapshot(made)
-        self._ended[threading.get_ident()] = Ended(made, before, leaves)   # if it ends otherwise than here
+        self.take_put_away()   # of a run that did not end here
+        self._ended[threading.get_ident()] = Ended(made, before, leaves, (args, kwargs))   # if it ends otherwise than here
         return self._flattened([self._fn(*args, **kwargs)], made, before, leaves, (args, kwargs))
 
     def _flattened(self, box, made, before, leaves, given):
@@ -245,7 +256,7 @@ class Entry:
             raise Marked(box[0])
         if flat.held_elsewhere(box) and not (core().recording() and collect_garbage() and not flat.held_elsewhere(box)):
             raise Bypass(box[0])
-        if made and flat.given_held(box, made, [*given, *before, *(children for *_, children in before)]):
+        if made and flat.given_held(box, made, [*given, *held_by(before)]):
             self._put_away[threading.get_ident()], self.ever_put_away = made, True
         number = self._number(structure, contents)
         if number >= RESULTS:
@@ -288,11 +299,6 @@ class Entry:
 
     def take_failure(self):
         return self._failures.pop(threading.get_ident(), None)
-
-    def interrupted(self, error):
-        """A recording ended by what nobody can repeat: nothing is noted any longer."""
-        self.take_failure(), self.take_ended(), symbols.left_over()
-        return error
 
     def take_put_away(self):
         """The copies of the caller's containers, if the function has put one of them somewhere."""
@@ -411,6 +417,22 @@ def is_raised_by_program(error):
         trace = trace.tb_next
     code = trace and trace.tb_frame.f_code
     return code is not None and code.co_code[trace.tb_lasti] == RAISES and not code.co_filename.startswith(FRAMEWORK)
+
+
+SYMBOLS = re.compile(r"Sym(Int|Float|Bool)\b|\ban? int(eger)?\b")
+
+
+def is_about_symbols(error):
+    return isinstance(error, TypeError) and not is_raised_by_program(error) and SYMBOLS.search(str(error)) is not None
+
+
+def is_done(error, failure):
+    """Whether a run that ended otherwise than in known results is as good as eager's, so that nothing that it did need be done twice."""
+    if isinstance(error, Marked):
+        return False
+    if isinstance(error, Bypass):
+        return recorded_in(error.result)[1]
+    return (failure.changed_host() or failure.wrote()) and is_raised_by_program(error)
 
 
 def cannot_record(error):

@@ -13,7 +13,6 @@ import collections
 import enum
 import functools
 import inspect
-import re
 import threading
 import types
 import weakref
@@ -30,18 +29,19 @@ from ..locks import fork_safe_lock
 from ..option_values import disabled, resolve
 from ..recording import symbols
 from ..recording.locator import place_of
-from .aftermath import put_in_order, recorded_in
+from .aftermath import close_unstarted, hand_over, put_in_order, tensors_of
+from .apart import Apart, Lying, holds_containers
 from .check import Checker
 from .homes import is_own
-from .jit_entry import KEY, RECORDING, Bypass, Entry, Marked, NeedsTape, call_names, cannot_record, is_raised_by_program, kind_of
-from .objects import is_a, replace_references
+from .jit_entry import KEY, RECORDING, Bypass, Entry, Marked, NeedsTape, call_names, cannot_record, is_about_symbols, is_done, is_raised_by_program, kind_of
+from .objects import is_a
 from .outside import calls_watched
 from .ran import Everything, Ran, seen_whole
 from .replayed import replayed
-from .results import is_recorded, real
-from .search import space_of
+from .results import copies_of, is_recorded, real
+from .search import Kept, space_of
 from .stand_ins import StandIns
-from .tree import Constant, Copies, Unsupported, flatten, generators_in, mutable
+from .tree import Constant, Copies, Unsupported, flatten, generators_in
 from .watch import Watch
 
 REASONS = {
@@ -133,9 +133,9 @@ class Table:
 
     def follow(self, watch):
         """The function was searched anew, and all that it reads is the same."""
-        self.watch, self._plain = watch, watch.plain_contents()
+        self.watch, self._plain, self._lying = watch, watch.plain_contents(), None
         self._state = None if watch.empty else watch.contents() or self
-        self.rows = tuple((*row[:STATE], self._state, watch.elsewhere, *row[STATE + 2:]) for row in self.rows)
+        self.rows = tuple((*row[:STATE], *self._beside(row[0]), *row[STATE + 2:]) for row in self.rows)
 
     def current(self):
         if self.unstable:   # nothing is assumed of what changes at each call
@@ -183,8 +183,27 @@ class Table:
         self._changed(self)
 
     def offer(self, entry, state, kinds, names):
-        self.rows = (*self.rows, (kinds, names, *state, entry.region, entry.results, entry.lone, self._state, self.watch.elsewhere, entry.recipes))
-        self._changed(self)
+        beside = self._beside(kinds)
+        if self.current():   # still, when that was looked at
+            self.rows = (*self.rows, (kinds, names, *state, entry.region, entry.results, entry.lone, *beside, entry.recipes))
+            self._changed(self)
+
+    def _beside(self, kinds):
+        """Of a row: the state in which it serves, and the identities of what no argument may be."""
+        if not holds_containers(kinds) or not self.lying().ids:
+            return self._state, self.watch.elsewhere
+        known = self.watch.elsewhere | self.lying().ids
+        return self.watch.contents(True) or Apart(self, known), known
+
+    def lying(self):
+        lying = self._lying   # another thread may come between
+        if lying is None or not lying.same():
+            lying = self._lying = Lying(self.watch.plain.places)
+        return lying
+
+    def meets(self, containers):
+        """Whether the function finds one of these elsewhere, too; what only a new search can tell is not asked here."""
+        return not containers.isdisjoint(self.lying().ids)
 
     def clear(self):
         self.rows = ()
@@ -241,7 +260,7 @@ class Jitted:
 
     # --- calling
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, /, *args, **kwargs):
         if is_dynamo_compiling():   # what compiles the caller compiles this too
             return self._fn(*args, **kwargs)
         return self._call(args, kwargs)
@@ -287,7 +306,7 @@ class Jitted:
             return self._with_gradients(args, kwargs)   # before anything else is looked at: a training loop comes here at every call
         leaves, copies = [], Copies()
         structure = flatten_call(args, kwargs, leaves, copies, True)
-        if copies.met and table.watch.meets(copies.met) and Watch(self._fn, self._kinds, self._ran).meets(copies.met):
+        if copies.met and (table.meets(copies.met) or table.watch.meets(copies.met) and Watch(self._fn, self._kinds, self._ran).meets(copies.met)):
             return self._eager("argument_elsewhere", args, kwargs)
         if table.watch.asked and table.watch.may_be_asked(leaves):
             return self._eager("argument_elsewhere", args, kwargs)
@@ -387,10 +406,10 @@ class Jitted:
             found = entry.region(*leaves)
         except Exception as error:
             if is_interrupt(error):
-                raise entry.interrupted(error)
+                self._stopped(entry, error, originals, leaves)
             failure = error
         except BaseException as error:
-            raise entry.interrupted(error)
+            self._stopped(entry, error, originals, leaves)
         if failure is not None:   # no longer handled: what the function raises when it runs again has no context that eager has not
             try:
                 return self._failed(entry, failure, leaves, originals, args, kwargs)
@@ -402,13 +421,19 @@ class Jitted:
 
     def _settle_run(self, entry, found, originals, leaves):
         """The function itself has run."""
-        given = entry.take_given()
-        put_in_order(tensors_of(given, leaves) if self._health.leaks else (), ours=(given,))
+        given, away = entry.take_given(), entry.take_put_away()
+        pairs = [*(tensors_of(given, leaves) if self._health.leaks else ()), *copies_of(away, originals)]
+        put_in_order(pairs, ours=(given, away, *away, pairs, *pairs))
         if grad_mode() and any_requires_grad(found):
             entry.give_up("gradient")   # through a tensor that no argument and no module holds
-        for copy, original in zip(entry.take_put_away(), originals):
-            if mutable(copy):
-                replace_references(copy, original)
+
+    def _stopped(self, entry, error, originals, leaves):
+        """By what nobody can repeat. What the function has done until then is done."""
+        entry.take_failure()
+        try:
+            hand_over(entry.take_ended(), error, originals, leaves)
+        finally:
+            raise error
 
     def _failed(self, entry, error, leaves, originals, args, kwargs):
         """An exception from a region: the program's own, or one that only symbolic values bring about."""
@@ -418,6 +443,7 @@ class Jitted:
             put_in_order(ended.given(leaves) if ended and failure.changed_host() else (), error=error)   # what the first run has kept
             if self._options["strict"] and self._needs_constants(entry, reason):
                 return self._once_more(failure, entry, args, kwargs)
+            close_unstarted(error)
             result = self._again(failure, args, kwargs)
         else:
             result = hand_over(ended, error, originals, leaves)
@@ -658,18 +684,20 @@ class Jitted:
 
     def __get__(self, instance, owner=None):
         """As a method: each object gets its own, kept in the object. What has no place for one is an argument. Not under the method's name, where Python would find
-        it before what a class says by then; and a copy of the object comes with the object's."""
+        it before what a class says by then; and a shallow copy of the object comes with the object's."""
         if instance is None:
             return self
         space = space_of(instance)
         if type(space) is not dict:
             return types.MethodType(self, instance)
-        bound = space.get(self._kept_as)
-        own = bound.__dict__ if isinstance(bound, Jitted) else {}
-        if own.get("_unbound") is not self or own["_fn"].__self__ is not instance:
-            space[self._kept_as] = bound = jitted_type()(types.MethodType(self._fn, instance), *self._given[:3], self._given[3])
-            bound.__dict__["_unbound"] = self
-        return bound
+        name, number = self._kept_as, 1
+        while (unbound := unbound_of(kept := space.get(name), instance)) is not self:
+            if unbound is None:
+                kept = space[name] = Kept(jitted_type()(types.MethodType(self._fn, instance), *self._given[:3], self._given[3]), weakref.ref(self))
+                break
+            number += 1   # another method of this name
+            name = f"{self._kept_as} {number}"
+        return kept.bound
 
     def __reduce__(self):
         return rebuild, (self._fn, *self._given)
@@ -678,33 +706,9 @@ class Jitted:
         return f"<escapement.jit of {self._fn!r}>"
 
 
-def tensors_of(given, leaves):
-    """(what stood for a tensor in a recording, the caller's tensor)"""
-    return [(ours, leaf) for ours, leaf in zip(given, leaves) if is_a(ours, torch.Tensor)]
-
-
-def is_done(error, failure):
-    """Whether a run that ended otherwise than in known results is as good as eager's, so that nothing that it did need be done twice."""
-    if isinstance(error, Marked):
-        return False
-    if isinstance(error, Bypass):
-        return recorded_in(error.result)[1]
-    return (failure.changed_host() or failure.wrote()) and is_raised_by_program(error)
-
-
-def hand_over(ended, error, originals, leaves):
-    """The result, as the caller knows it."""
-    result = getattr(error, "result", None)
-    recorded = recorded_in(result)[0]
-    result = ended and ended.hand_over(originals, leaves, result)
-    return put_in_order([(tensor, ended.real(tensor)) for tensor in recorded] if ended else (), result, (recorded,), error)
-
-
-SYMBOLS = re.compile(r"Sym(Int|Float|Bool)\b|\ban? int(eger)?\b")
-
-
-def is_about_symbols(error):
-    return isinstance(error, TypeError) and not is_raised_by_program(error) and SYMBOLS.search(str(error)) is not None
+def unbound_of(kept, instance):
+    """The method that this one was made of for the object. None: there is none, or that of the object which this is a copy of, or the method is no more."""
+    return kept.unbound() if is_a(kept, Kept) and kept.bound is not None and kept.bound._fn.__self__ is instance else None
 
 
 def weak_method(method):

@@ -5,7 +5,9 @@ import functools
 import importlib.util
 import itertools
 import re
+import string
 import types
+import typing
 
 from .instructions import has_any, names_at
 
@@ -17,7 +19,14 @@ NAMESPACES = frozenset(("globals", "eval", "exec"))        # or globals by names
 WORD = re.compile(r"[^\W\d]\w*")
 
 
-ASKING = frozenset(("getattr", "hasattr"))                 # for an attribute by a name that may be anything
+ASKING = frozenset(("getattr", "hasattr", "setattr", "delattr"))   # for an attribute by a name that may be anything
+GETTING = frozenset(("attrgetter", "methodcaller"))        # likewise, later
+SETTING = frozenset(("__setattr__", "__delattr__"))
+SHOWING = frozenset(("repr", "str", "format", "format_map", "print", "ascii"))
+WRITING_TEXTS = frozenset(name for name in dis.opmap if name.startswith("FORMAT_"))   # instructions
+COMPARING, ORDERS = frozenset(("COMPARE_OP", "CONTAINS_OP")), frozenset(("<", ">", "<=", ">="))
+ENVIRONMENT = frozenset(("environ", "environb", "getenv", "getenvb"))
+EXPANDING = frozenset(("expandvars", "expanduser"))        # texts by variables of the process
 SILENT = frozenset(("CACHE", "EXTENDED_ARG", "NOP", "PRECALL"))   # instructions that say nothing here
 
 
@@ -38,8 +47,20 @@ def names_in(code):
 
 
 def parts_of_name(text):
+    """Also those that `format` asks for: "{0.scale:{1.width}}"."""
+    if "{" in text:
+        return tuple(fields_of(text))
     parts = text.split(".")
     return parts if all(map(str.isidentifier, parts)) else ()
+
+
+def fields_of(text):
+    try:
+        for _, field, how, _ in string.Formatter().parse(text):
+            yield from WORD.findall(field or "")
+            yield from fields_of(how or "")
+    except ValueError:   # another kind of text
+        return
 
 
 def reads_all(names):
@@ -59,26 +80,110 @@ def reads_globals(code):
     return "__globals__" in code.co_names or not NAMESPACES.isdisjoint(globals_in(code))
 
 
+@functools.lru_cache(maxsize=16384)
 def asks_by_variable(code):
     """Whether the name that some `getattr` is asked for is more than a text in the code."""
-    if ASKING.isdisjoint(code.co_names):
-        return False
+    return any(not is_constant(asked) for asked in calls_that_ask(code))
+
+
+@functools.lru_cache(maxsize=16384)
+def owners_asked(code):
+    """Globals, with attributes of theirs, that are asked by a name that may be anything: `getattr(settings.fast, name)` -> ("settings", "fast")."""
+    paths = [path_of(asked.steps) for each in with_inner(code) for asked in calls_that_ask(each) if not is_constant(asked)]
+    return tuple(dict.fromkeys(path for path in paths if path))
+
+
+class Asking(typing.NamedTuple):
+    """A call that asks for an attribute: the instructions behind what puts the function onto the stack, and which arguments are the names."""
+    steps: list
+    names: slice
+
+
+def calls_that_ask(code):
+    known = {*code.co_names, *code.co_varnames}
+    if ASKING.isdisjoint(known) and GETTING.isdisjoint(known) and SETTING.isdisjoint(known):
+        return []
     steps = [step for step in dis.get_instructions(code) if step.opname not in SILENT]
-    return any(step.opname in GLOBALS and step.argval in ASKING and not has_constant_name(steps[at + 1:]) for at, step in enumerate(steps))
+    found = [(at, how_asked(step, code)) for at, step in enumerate(steps)]
+    return [Asking(steps[at + 1:], names) for at, names in found if names is not None]
 
 
-def has_constant_name(steps):
-    """`steps`: behind the one that has put the function onto the stack, above which its arguments grow."""
+def how_asked(step, code):
+    """Which of the arguments are names, where this is such a function."""
+    if step.opname in GLOBALS and step.argval in ASKING:
+        return slice(1, 2)
+    if step.argval in GETTING and step.opname.startswith("LOAD_") and step.opname != "LOAD_CONST":
+        return slice(0, 1 if step.argval == "methodcaller" else None)
+    if step.argval in SETTING and step.opname.startswith("LOAD_") and step.opname != "LOAD_CONST" and code.co_name not in SETTING:   # these pass on what others name
+        return slice(-2, -1) if step.argval == "__setattr__" else slice(-1, None)
+    return None
+
+
+def is_constant(asked):
+    found = arguments_of(asked.steps)
+    named = (found or ())[asked.names]
+    return bool(named) and all(named)
+
+
+def path_of(steps):
+    """`a.b.c` at the beginning of these instructions."""
+    if not steps or steps[0].opname not in GLOBALS:
+        return ()
+    return (steps[0].argval, *(step.argval for step in itertools.takewhile(lambda step: step.opname == "LOAD_ATTR", steps[1:])))
+
+
+def constant_argument(steps, place):
+    """The instruction that gives the argument at this place if it is a constant, or None."""
+    found = arguments_of(steps)
+    return found[place] if len(found) > place else None
+
+
+def arguments_of(steps):
+    """Of a call, for each argument the instruction that gives it if it is a constant, else None; () where that is not known. `steps`: behind the one that has put the
+    function onto the stack, above which its arguments grow."""
     depth, starts = 0, {}   # of the argument that begins at each depth
     for at, step in enumerate(steps):
         if step.opname.startswith("CALL") and step.arg == depth:
-            end = starts.get(2) if depth > 2 else at
-            return depth >= 2 and starts.get(1) == end - 1 and steps[end - 1].opname == "LOAD_CONST"
+            ends = [*(starts.get(place) for place in range(1, depth)), at]
+            return [constant_between(steps, starts.get(place), end) for place, end in enumerate(ends[:depth])]
         if "JUMP" in step.opname or step.opname.startswith("RETURN"):
-            return False   # chosen by a condition
+            return ()   # chosen by a condition
         starts[depth] = at
         depth += effect(step)
-    return False
+    return ()
+
+
+def constant_between(steps, start, end):
+    return steps[start] if start == end - 1 and steps[start].opname == "LOAD_CONST" else None
+
+
+@functools.lru_cache(maxsize=16384)
+def variables_in(code):
+    """Variables of the process that the code asks for by texts in it; None among them: by whatever name."""
+    inner = itertools.chain(*map(variables_in, inner_code(code)))
+    if any(not ENVIRONMENT.isdisjoint(parts_of_name(text)) for text in texts_in(code.co_consts)):   # `vars(os)["environ"]`
+        return (None, *inner)
+    if ENVIRONMENT.isdisjoint((*code.co_names, *code.co_varnames)):
+        return tuple(inner)
+    steps = [step for step in dis.get_instructions(code) if step.opname not in SILENT]
+    found = [variable_asked(steps, at) for at, step in enumerate(steps) if step.argval in ENVIRONMENT and step.opname.startswith("LOAD_")]
+    renamed = any(step.opname == "IMPORT_FROM" and step.argval in ENVIRONMENT and steps[at + 1].argval != step.argval for at, step in enumerate(steps))
+    return (*found, *([None] if renamed else []), *inner)
+
+
+def variable_asked(steps, at):
+    """By `getenv("K", 1)`, `environ.get("K")`, `environ["K"]`, `"K" in environ`."""
+    behind, asked = steps[at + 1:], None
+    if steps[at].argval.startswith("getenv"):
+        asked = constant_argument(behind, 0)
+    elif behind and behind[0].argval in ("get", "setdefault", "pop"):
+        asked = constant_argument(behind[1:], 0)
+    elif has_constant_text(behind):
+        asked = behind[0]
+    elif behind and behind[0].opname == "CONTAINS_OP":
+        before = steps[:at - (steps[at].opname == "LOAD_ATTR")][-1:]   # without the module, `os`
+        asked = before[0] if before and before[0].opname == "LOAD_CONST" else None
+    return asked and asked.argval
 
 
 def evaluates_anything(code):
@@ -144,6 +249,15 @@ def reaches_modules_by_name(code):
         return True
     steps = [step for step in dis.get_instructions(code) if step.opname not in SILENT] if "modules" in code.co_names else ()
     return any(step.argval == "modules" and before.argval == "sys" for before, step in zip(steps, steps[1:])) or any(map(reaches_modules_by_name, inner_code(code)))
+
+
+@functools.lru_cache(maxsize=16384)
+def shows_or_compares(code):
+    """Objects, perhaps: as texts, or with each other. With numbers and texts in the code others are not."""
+    if not SHOWING.isdisjoint(code.co_names) or has_any(code, WRITING_TEXTS):
+        return True
+    steps = [step for step in dis.get_instructions(code) if step.opname not in SILENT] if has_any(code, COMPARING) else ()
+    return any(step.opname in COMPARING and step.argval not in ORDERS and before.opname != "LOAD_CONST" for before, step in zip(steps, steps[1:])) or any(map(shows_or_compares, inner_code(code)))
 
 
 def with_inner(code):

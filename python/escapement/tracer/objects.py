@@ -141,13 +141,3 @@ def held_elsewhere(containers, inner):
     for value in {id(value): value for value in (*containers, *lists)}.values():
         inside.update(references(value))
     return any(count > inside[id(value)] for value, count in zip(inner, counts(inner)))
-
-
-def replace_references(value, other):
-    """Where a list, a dict or an object's attributes refer to `value`, to refer to `other`."""
-    for holder in gc.get_referrers(value):
-        if type(holder) is list:
-            holder[:] = [other if item is value else item for item in holder]
-        elif isinstance(holder, dict):
-            for key in [key for key, item in dict.items(holder) if item is value]:
-                dict.__setitem__(holder, key, other)

@@ -23,11 +23,12 @@ import torch
 
 from ..limits import ARRAY_BYTES, ITEMS, OBJECT_DEPTH, PLACES
 from .asked import NOT_CALLED, All, classes_of, may_be_anything, names_in_class, names_of_own, names_read
-from .library_objects import UNKNOWN, Looked, data_parts, of_decimal, reading
-from .names import reaches_modules_by_name, texts_in
+from .library_objects import UNKNOWN, Looked, answering, data_parts, of_decimal, reading
+from .names import ENVIRONMENT, EXPANDING, reaches_modules_by_name, shows_or_compares, texts_in, variables_in
 from .objects import is_a, length_of, space_of_class, values_in
 from .homes import file_in, file_of, is_own, of_library, of_package, of_program, source_of
 from .number_types import NAME, modules_naming_it
+from .outside import is_unseen
 from .search import OWN, cell_content, is_own_method, item_of, name_of, slot_value, space_of
 from .while_recording import stood_for
 
@@ -52,8 +53,11 @@ class Plain:
 
     def __init__(self, search):
         self.places, self._seen, self._kept, self._stands_for = [], set(), [], search.stands_for
+        self._answers = set()   # that are compared
+        self._any_variable = False   # of the process is asked for, by functions under other names
         classes, self._packaged = classes_of(search), search.packaged
         self._data = {}   # id of a dict of attributes -> names besides, for methods of libraries that read data
+        self._shown = any(shows_or_compares(function.__code__) for function in search.functions if of_program(source_of(function)))
         for owner in search.objects:
             self._note_data(owner)
         self._searched = {id(space) for space, _ in search.spaces}   # which are added in any case
@@ -85,12 +89,15 @@ class Plain:
             if (id(space), name) not in self._seen:
                 self._seen.add((id(space), name))
                 self.places.append((space, name))
+            self._ask_of(space.get(name))
         programs = [function for function in (*search.functions, *methods) if of_program(source_of(function))]
         self.places.extend((space, NAME) for space in modules_naming_it(programs) if (id(space), NAME) not in self._seen)   # which it may define yet
         self._add_of_thread(search)
         self._add_loggers([*search.loggers, *(loggers_named(search.functions) if "getLogger" in self._own_names else ())])
         self._add_asked(search)
-        self._add_environment(asked)
+        self._add_seeds(search.randoms)
+        self._add_streams()
+        self._add_environment((*search.functions, *methods), asked)
         if (read := of_decimal(self._own_names)) is not None:
             self.places.append((self._looked(read, read), "now"))
         self.places.sort(key=self._rank)
@@ -135,6 +142,7 @@ class Plain:
             self._give_up(left_out or f"more than {PLACES} places", name)
         for found in held_in(value):
             self._look_at(found)
+            self._any_variable |= name not in ENVIRONMENT and is_environment(found)
 
     def _add_behind(self, value, space, name, depth):
         """Attributes of an object."""
@@ -148,6 +156,8 @@ class Plain:
 
     def _note_data(self, owner):
         parts = data_parts(type(owner))
+        if self._shown and is_a(owner, types.SimpleNamespace):   # its own words for that are written in C
+            self._data[id(space_of(owner))] = [name for name, value in space_of(owner).items() if is_a(value, (*COMPARED, *LISTS, tuple))]
         if parts:
             self._data[id(space_of(owner))] = frozenset().union(*map(names_in_class, parts))
 
@@ -156,6 +166,7 @@ class Plain:
 
     def _look_at(self, value):
         """Where its state is in no place that the core compares."""
+        self._ask_of(value)
         if is_a(value, OF_OBJECTS) and value.__self__ is not None:
             return self._look_at(value.__self__)
         if type(value) in COMPARED or is_a(value, (types.FunctionType, types.ModuleType, type)) or (id(value), "now") in self._seen:
@@ -171,6 +182,21 @@ class Plain:
             self._give_up(name_of(type(value)))
         elif read is not None:
             self.places.append((self._looked(read, value), "now"))
+
+    def _ask_of(self, value):
+        """What a function of a library tells, or changes, behind which nothing can be compared."""
+        if is_unseen(value):
+            self._give_up(f"what {value.__name__}() sets or tells")
+        read = answering(value)
+        if read is not None and read not in self._answers:
+            self._answers.add(read)
+            self.places.append((self._looked(read, value), "now"))
+
+    def _add_seeds(self, randoms):
+        """Of NumPy's older generators, whose methods nobody sees."""
+        older = getattr(sys.modules.get("numpy.random"), "RandomState", ())
+        if not self._own_names.isdisjoint(("seed", "set_state", "get_state")) and any(is_a(each, older) for each in randoms):
+            self._give_up("the state of a generator of NumPy's")
 
     def _add_orders(self, objects):
         """Attributes that are read all together are read in an order."""
@@ -203,23 +229,31 @@ class Plain:
 
     def _add_loggers(self, loggers):
         """What decides whether a message is wanted."""
+        asks_handlers = not self._own_names.isdisjoint(("handlers", "hasHandlers"))
         while loggers:
             for logger in loggers:
-                for name in ("level", "disabled", "parent"):
+                for name in ("level", "disabled", "parent", "propagate", *(["handlers"] if asks_handlers else ())):
                     self._add(vars(logger), name, vars(logger).get(name), 0)
                 self._add(vars(logger.manager), "_disable", vars(logger.manager).get("_disable"), 0)
             loggers = {id(logger.parent): logger.parent for logger in loggers if logger.parent is not None}.values()
 
-    def _add_environment(self, asked):
-        """Variables of the process whose names stand beside `environ` or `getenv`, also such as are not set."""
+    def _add_streams(self):
+        """What comes in is another each time; of where texts go, which object it is."""
+        if "stdin" in self._own_names:
+            self._give_up("sys.stdin")
+        self.places.extend((vars(sys), name) for name in ("stdout", "stderr") if name in self._own_names and (id(vars(sys)), name) not in self._seen)
+
+    def _add_environment(self, functions, asked):
+        """Variables of the process, also such as are not set: those whose names stand beside `environ` or `getenv`, all where a name may be any."""
         if "argv" in asked:
             self._add(vars(sys), "argv", sys.argv, OBJECT_DEPTH)
-        if {"environ", "environb", "getenv", "getenvb"}.isdisjoint(asked):
-            return
+        named = {name for function in functions for name in variables_in(function.__code__)}
         space = os.environ._data   # what all ways of reading come to
-        for name in space if is_a(self._names, All) else map(os.environ.encodekey, asked):
-            if name in space or name.isupper():
-                self._add(space, name, space.get(name), 0)
+        if None in named or self._any_variable or not EXPANDING.isdisjoint(asked):
+            return self._add(vars(os.environ), "_data", space, OBJECT_DEPTH)
+        for name in named:
+            key = os.environ.encodekey(name) if is_a(name, str) else name
+            self._add(space, key, space.get(key), 0)
 
     def _add_items(self, container, depth):
         """Of a list or dict with tensors in it, which are the search's: the rest, each by itself."""
@@ -292,6 +326,12 @@ class Plain:
         """Equal for equal values. What is compared by identity must be kept while the key is."""
         unlike = (object(),) if self.unknown else ()   # two looks at what nobody can compare are never alike
         return tuple((name, frozen(content_of(container, name))) for container, name in self.places) + unlike
+
+
+def is_environment(value):
+    """`from os import getenv as ask`, `ask = os.environ.get`"""
+    found = value.__self__ if is_a(value, types.MethodType) else value
+    return any(found is each for each in (os.environ, os.getenv, getattr(os, "environb", os.environ), getattr(os, "getenvb", os.getenv)))
 
 
 def names_of_thread(local):

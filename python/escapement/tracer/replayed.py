@@ -38,7 +38,7 @@ class Replayed:
         own["__wrapped__"] = fn
         self.clear()
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, /, *args, **kwargs):
         replay = self._replay
         if is_dynamo_compiling():   # what compiles the caller compiles this too
             return self._fn(*args, **kwargs)

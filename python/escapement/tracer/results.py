@@ -5,6 +5,8 @@ container; one that the function made and that stands twice, in the result or in
 """
 
 import collections
+import types
+import weakref
 
 import torch
 
@@ -55,7 +57,7 @@ class Results:
 
     def given_held(self, box, made, known):
         """The same of the copies that stand for the caller's containers, which `known` hold, too."""
-        return held_elsewhere([box, self._others, *known, *made, *self._kept, *self._others], made)
+        return any(map(weakref.getweakrefcount, made)) or held_elsewhere([box, self._others, *known, *made, *self._kept, *self._others], made)
 
     def _tensor(self, value, kind):
         if kind not in TENSORS or kind is not torch.Tensor and torch._C._dispatch_keys(value).has(KEY):
@@ -127,6 +129,11 @@ def snapshot(containers):
     return [parts(value) for value in containers]
 
 
+def held_by(before):
+    """What refers to the containers in a snapshot."""
+    return [*before, *(children for *_, children in before)]
+
+
 def changed(containers, before):
     """The numbers of the containers that no longer hold the very same objects."""
     return [number for number, (value, was) in enumerate(zip(containers, before)) if mutable(value) and not same_parts(parts(value), was)]
@@ -193,12 +200,31 @@ def real(value):
     return found if type(value) is torch.Tensor else torch.Tensor._make_subclass(type(value), found, value.requires_grad)   # a parameter
 
 
+def copies_of(made, originals):
+    """(copy, the caller's container), also of weak references: to the copy, to the container."""
+    pairs = [(copy, original) for copy, original in zip(made, originals) if mutable(copy)]
+    return pairs + [(weak, weak_like(weak, original)) for copy, original in pairs for weak in weakref.getweakrefs(copy)]
+
+
+def weak_like(weak, value):
+    """Of a kind whose making is its own, the same."""
+    kind = type(weak)
+    if kind in weakref.ProxyTypes:
+        return weakref.proxy(value)
+    if kind is weakref.WeakMethod:
+        return kind(types.MethodType(weak._func_ref(), value))
+    if kind is weakref.KeyedRef:
+        return kind(value, weak.__callback__, weak.key)
+    return kind(value, weak.__callback__) if kind is weakref.ref else weak
+
+
 class Ended:
     """What the function was given, when it raised or returned what has no structure: what it did to its copies is done to the caller's
     objects, and what stands for these is replaced by them wherever it is found."""
 
-    def __init__(self, made, before, leaves):
-        self._made, self._before, self._leaves = made, before, leaves
+    def __init__(self, made, before, leaves, arguments):
+        """`arguments`: the positional ones, and those by name."""
+        self._made, self._before, self._leaves, self._arguments = made, before, leaves, arguments
 
     def hand_over(self, originals, leaves, result=None):
         """The result, in the caller's terms. `leaves`: what the caller gave in place of those that the function was given."""
@@ -215,6 +241,18 @@ class Ended:
         for ours, given in zip(self._leaves, leaves):
             self._take_attributes(ours, given)
         return self._settled(result)
+
+    def put_away(self, originals, frames):
+        """(copy, the caller's container), where more than these frames, of the run, refers to any of the copies; after hand_over()."""
+        known = [self._made, *self._made, *held_by(self._before), self._arguments, *self._arguments, *frames]
+        inner = [made for made in self._made if mutable(made)]
+        if any(map(weakref.getweakrefcount, inner)) or held_elsewhere(known, inner):
+            return copies_of(self._made, originals)
+        return []
+
+    def own(self):
+        """The lists and dicts here, which hold what stood for something."""
+        return [self._made, *self._made, *held_by(self._before), self._before, self._arguments, *self._arguments, self._leaves, self._kept, vars(self)]
 
     def given(self, leaves):
         """(what stood for a tensor, the caller's tensor)"""

@@ -11,11 +11,14 @@ A variable counts if a tensor or module is found behind it: its replacement then
 import collections
 import contextlib
 import contextvars
+import dataclasses
 import enum
 import functools
+import inspect
 import itertools
 import logging
 import operator
+import pickle
 import random
 import sys
 import threading
@@ -29,7 +32,7 @@ from ..limits import CALL_DEPTH, ITEMS, LONG, OWN_FUNCTIONS, PACKAGE_FUNCTIONS, 
 from .homes import file_in, file_of, is_own, is_own_function, is_own_home, of_library, of_package, of_program, own_home, source_of
 from .library_names import LibraryNames
 from .library_objects import behind, is_holder
-from .names import globals_in, globals_computed, imports_in, names_in, reaches_modules_by_name, reads_all
+from .names import fields_of, globals_in, globals_computed, imports_in, names_in, owners_asked, reaches_modules_by_name, reads_all
 from .number_types import is_builtin_type
 from .objects import CONTAINERS, is_a, length_of, own_kind, values_in
 from .ran import Everything, Followed
@@ -40,9 +43,12 @@ PLAIN = frozenset((str, bytes, int, float, complex, bool))
 NOT_SEARCHED = (str, bytes, int, float, complex, torch.dtype, torch.device)
 OWN = frozenset(vars(torch.nn.Module()))             # attributes of every module
 OF_C = types.BuiltinMethodType, types.MethodWrapperType
-ASKING = frozenset((getattr, hasattr, vars, dir, eval, exec, globals))   # builtins, which are met as values only where they have other names
+ASKING = frozenset((getattr, hasattr, setattr, delattr, vars, dir, eval, exec, globals))   # builtins, which are met as values only where they have other names
 WEAK = weakref.WeakKeyDictionary, weakref.WeakValueDictionary
 GETTERS = operator.attrgetter, operator.itemgetter, operator.methodcaller
+BY_NAMES = frozenset(("attrgetter", "methodcaller"))   # whose calls names.py looks at
+READING = operator.attrgetter, operator.methodcaller, dataclasses.asdict, dataclasses.astuple, inspect.getmembers, inspect.getattr_static, pickle.Pickler
+PICKLES = frozenset(("pickle", "_pickle", "cloudpickle.cloudpickle", "dill._dill"))
 
 
 class Search:
@@ -391,13 +397,32 @@ class Search:
         self.cells.extend(value.__closure__ or ())
         for cell in value.__closure__ or ():
             self._read(functools.partial(cell_content, cell), cell_content(cell), names, depth)
+            self._by_any_name(None, cell_content(cell))
         self.spaces.append((value.__globals__, used))
         for name in used:
             self._read(functools.partial(value.__globals__.get, name), value.__globals__.get(name), names, depth)
+            self._by_any_name(name, value.__globals__.get(name))
+        self._modules_asked(value, names, depth)
         self._attributes_of_function(value, depth)
         self._all((*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()), depth)
         for name in imports_in(value.__code__, value.__globals__):
             self._imported(name, names, depth, id(value.__globals__) in self.packaged)
+
+    def _by_any_name(self, name, value):
+        """What reads attributes is known by its name; else here. Texts say which `format` asks for."""
+        if type(value) is str:
+            self.named.update(fields_of(value) if "{" in value else ())
+        elif not self._in_package:
+            self.computes |= name not in BY_NAMES and reads_any(value)
+
+    def _modules_asked(self, value, names, depth):
+        """Python modules of the program's own, for whatever name (`getattr(settings, name)`)."""
+        for first, *rest in owners_asked(value.__code__) if id(value.__globals__) not in self.packaged else ():
+            module = value.__globals__.get(first)
+            for name in rest:
+                module = vars(module).get(name) if is_a(module, types.ModuleType) else None
+            if is_a(module, types.ModuleType) and is_own_home(module):
+                self._own_module(module, [*names, "__dict__"], depth)
 
     def _all_of(self, space):
         """Whatever name may be asked for. Of a longer one the rest is not known."""
@@ -426,6 +451,11 @@ class Search:
             self.variables.append((functools.partial(unless_others, known.values(), now), now))
 
 
+def reads_any(value):
+    """Attributes, whatever their names are: `from pickle import dumps as write`."""
+    return any(value is each for each in READING) or is_a(value, (types.BuiltinFunctionType, types.FunctionType)) and value.__module__ in PICKLES
+
+
 def may_change(value):
     """Something of the program's, or that holds such."""
     return is_own_function(value) or is_a(value, (torch.Tensor, torch.nn.Module, types.CellType, *CONTAINERS)) or not is_a(value, (*FUNCTIONS, type)) and is_own(type(value))
@@ -440,10 +470,20 @@ def has_own_attributes(value):
     return type(space_of(value)) is dict and (is_own(type(value)) or is_a(value, functools.partial)) and not is_a(value, enum.Enum)
 
 
+class Kept:
+    """A jitted method in its object, where it comes when somebody asks for it (`Jitted.__get__`). Deep copies of the object, and what is pickled of it, have none."""
+
+    def __new__(kind, bound=None, unbound=None):
+        made = object.__new__(kind)
+        made.bound, made.unbound = bound, unbound
+        return made
+
+    def __reduce__(self):
+        return Kept, ()
+
+
 def is_own_method(value):
-    """Of a jitted method, which comes into an object when somebody asks for it (`Jitted.__get__`)."""
-    own = space_of(value)
-    return type(own) is dict and "escapement_contract" in own and is_a(own.get("__wrapped__"), types.MethodType)
+    return is_a(value, Kept)
 
 
 def is_random(value):

@@ -24,6 +24,7 @@ import torch
 from ..core import core
 from ..limits import CALL_DEPTH, COMPARED, ITEMS, OBJECT_DEPTH
 from ..recording.arithmetic import NUMBERS
+from .apart import values_apart
 from .asked import classes_of, methods_named, names_asked, names_read
 from .caught import with_handlers
 from .host_undo import HostUndo
@@ -34,7 +35,7 @@ from .library_objects import calls_of, is_mock
 from .metadata import Metadata
 from .number_types import modules_naming_it
 from .objects import is_a, length_of, values_in
-from .outside import events_seen
+from .outside import events_seen, note_randoms
 from .plain import Plain, names_of_thread, own_space
 from .ran import Everything, Searched
 from .search import Search, cell_content, identity, slot_value, space_of
@@ -74,6 +75,7 @@ class Watch:
         self.kinds = frozenset((*found.kinds, *map(type, found.objects)))   # whose methods count already
         self._kinds = [kind for kind in found.kinds if own_space(kind) is not None]
         self._slotted, self.randoms = found.slotted, found.randoms
+        note_randoms(found.randoms)
         self._held = found.containers   # that stand in none of the others
         self._functions = [function for function in found.functions if any(defaults_of(function))]
         self.generators = found.generators
@@ -117,19 +119,20 @@ class Watch:
         """The same, of plain values and of what tensors say of themselves."""
         return self.plain.key(), self.metadata.key()
 
-    def _values(self):
-        return self.plain.values() + self.metadata.values()
+    def _values(self, apart=False):
+        return (values_apart(self.plain.places) if apart else self.plain.values()) + self.metadata.values()
 
     def same(self):
         """Deleting a submodule changes the dict before torch makes a new one."""
         return self._contents.same() and all(read() is value for read, value in self.variables)
 
-    def contents(self):
-        """same() and flags() as they are now, as one object that the core compares itself; None where it would need Python."""
+    def contents(self, apart=False):
+        """same() and flags() as they are now, as one object that the core compares itself; None where it would need Python. `apart`: other containers, of equal
+        contents, are not the same."""
         if self.variables or not all("training" in vars(module) for module in self.modules):
             return None
         flags = [(vars(module), "training", module.training) for module in self.modules]
-        return core().Contents(self._stored, flags + self._values(), self._owners)
+        return core().Contents(self._stored, flags + self._values(apart), self._owners)
 
     def plain_contents(self):
         return core().Contents([], self._values(), self._owners)
@@ -318,9 +321,9 @@ def host_state(randoms=()):
 
 
 def process_state():
-    """Whether garbage is collected, where modules are looked for, which warnings are shown, names for all, what NumPy does where numbers overflow."""
-    names = vars(builtins)
-    return gc.isenabled(), [*sys.path], [*map(id, warnings.filters)], [*names], [*map(id, names.values())], errors_of_numpy()
+    """Whether garbage is collected, where modules are looked for, which warnings are shown, names for all, what NumPy does where numbers overflow, where texts go."""
+    names, streams = vars(builtins), (sys.stdin, sys.stdout, sys.stderr)
+    return gc.isenabled(), [*sys.path], [*map(id, warnings.filters)], [*names], [*map(id, names.values())], errors_of_numpy(), [*map(id, streams)]
 
 
 def errors_of_numpy():

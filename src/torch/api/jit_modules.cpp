@@ -19,35 +19,60 @@ namespace {
 namespace hana = boost::hana;
 namespace nn = torch::nn;
 
-using Pointers = std::vector<const void*>;
-
 // How objects of a class are compared: their bytes, and what else they keep in memory that they only point to.
 struct Known {
   size_t size = 0;
-  void (*list)(const nn::Module& module, Pointers& into) = nullptr;
+  void (*list)(const nn::Module& module, Listing& into) = nullptr;
 };
 
 // --- torch's own classes
 
-template <class Tensors>
-void add_tensors(const Tensors& tensors, Pointers& into) {
-  for (const at::Tensor& tensor : tensors) into.push_back(tensor.unsafeGetTensorImpl());
+template <class M>
+void list_weights(const nn::Module& module, Listing& into) {
+  for (const at::Tensor& weight : static_cast<const M&>(module).all_weights()) into.tensor(weight);
+}
+
+void list_parameters(const nn::Module& module, Listing& into) {
+  for (const auto& parameter : module.named_parameters(/*recurse=*/false)) {
+    into.text(parameter.key());
+    into.tensor(parameter.value());
+  }
+}
+
+void list_sequence(const nn::Module& module, Listing& into) {
+  for (const nn::AnyModule& child : static_cast<const nn::SequentialImpl&>(module)) into.module(child.ptr());
+}
+
+void list_children(const nn::Module& module, Listing& into) {
+  for (const auto& child : module.named_children()) {
+    into.text(child.key());
+    into.module(child.value());
+  }
 }
 
 template <class M>
-void list_weights(const nn::Module& module, Pointers& into) {
-  add_tensors(static_cast<const M&>(module).all_weights(), into);
+void list_last_norm(const nn::Module& module, Listing& into) {
+  if (const nn::AnyModule& norm = static_cast<const M&>(module).norm; !norm.is_empty()) into.module(norm.ptr());
 }
 
-void list_parameters(const nn::Module& module, Pointers& into) { add_tensors(module.parameters(/*recurse=*/false), into); }
-
-void list_sequence(const nn::Module& module, Pointers& into) {
-  for (const nn::AnyModule& child : static_cast<const nn::SequentialImpl&>(module)) into.push_back(child.ptr().get());
+void list_normalized_shape(const nn::Module& module, Listing& into) {
+  into.numbers(static_cast<const nn::LayerNormImpl&>(module).options.normalized_shape());
 }
 
-template <class M>
-void list_children(const nn::Module& module, Pointers& into) {
-  for (const auto& child : static_cast<const M&>(module).children()) into.push_back(child.get());
+void list_unflattened(const nn::Module& module, Listing& into) {
+  into.numbers(static_cast<const nn::UnflattenImpl&>(module).options.sizes());
+}
+
+void list_upsampled(const nn::Module& module, Listing& into) {
+  const nn::UpsampleOptions& options = static_cast<const nn::UpsampleImpl&>(module).options;
+  if (options.size()) into.numbers(*options.size());
+  if (options.scale_factor()) into.numbers(*options.scale_factor());
+}
+
+void list_cutoffs(const nn::Module& module, Listing& into) {
+  const auto& self = static_cast<const nn::AdaptiveLogSoftmaxWithLossImpl&>(module);
+  into.numbers(self.options.cutoffs());
+  into.numbers(self.cutoffs);
 }
 
 template <class M, class... Ms>
@@ -57,7 +82,12 @@ template <class M>
 constexpr Known known_class() {
   if constexpr (requires(const M& m) { m.all_weights(); }) return {sizeof(M), list_weights<M>};
   else if constexpr (std::is_same_v<M, nn::SequentialImpl>) return {sizeof(M), list_sequence};
-  else if constexpr (is_one_of<M, nn::ModuleListImpl, nn::ModuleDictImpl>) return {sizeof(M), list_children<M>};
+  else if constexpr (is_one_of<M, nn::ModuleListImpl, nn::ModuleDictImpl>) return {sizeof(M), list_children};
+  else if constexpr (is_one_of<M, nn::TransformerEncoderImpl, nn::TransformerDecoderImpl>) return {sizeof(M), list_last_norm<M>};
+  else if constexpr (std::is_same_v<M, nn::LayerNormImpl>) return {sizeof(M), list_normalized_shape};
+  else if constexpr (std::is_same_v<M, nn::UnflattenImpl>) return {sizeof(M), list_unflattened};
+  else if constexpr (std::is_same_v<M, nn::UpsampleImpl>) return {sizeof(M), list_upsampled};
+  else if constexpr (std::is_same_v<M, nn::AdaptiveLogSoftmaxWithLossImpl>) return {sizeof(M), list_cutoffs};
   else if constexpr (is_one_of<M, nn::ParameterListImpl, nn::ParameterDictImpl>) return {sizeof(M), list_parameters};
   else return {sizeof(M), nullptr};
 }
@@ -121,7 +151,7 @@ Registry& registry() {
 
 void declare_module_size(const std::type_info& type, size_t size) { registry().declare(type, {size, nullptr}); }
 
-void declare_module_class(const std::type_info& type, size_t size, void (*list)(const nn::Module&, Pointers&)) {
+void declare_module_class(const std::type_info& type, size_t size, void (*list)(const nn::Module&, Listing&)) {
   registry().declare(type, {size, list});
 }
 
@@ -136,6 +166,9 @@ bool ModuleWatch::look_at(Object& object, std::string& unknown) {
   object.seen.assign(object.memory, object.memory + known.size);
   object.list = known.list;
   if (known.list) known.list(module, object.listed);
+  object.listed.keep_members(object.seen);
+  for (const at::Tensor& tensor : module.parameters(/*recurse=*/false)) object.listed.keep(tensor);
+  for (const at::Tensor& tensor : module.buffers(/*recurse=*/false)) object.listed.keep(tensor);
   return true;
 }
 
@@ -161,13 +194,13 @@ std::shared_ptr<const ModuleWatch> ModuleWatch::of(std::span<const std::byte> ca
 }
 
 bool ModuleWatch::same() const {
-  static thread_local Pointers listed;
+  static thread_local Listing listed;
   for (const Object& object : objects_) {
     if (std::memcmp(object.memory, object.seen.data(), object.seen.size()) != 0) return false;
     if (object.list == nullptr) continue;
     listed.clear();
     object.list(*object.module, listed);
-    if (listed != object.listed) return false;
+    if (!(listed == object.listed)) return false;
   }
   return true;
 }
@@ -179,7 +212,7 @@ bool ModuleWatch::names(const at::Tensor& tensor) const {
     for (size_t at = 0; at + sizeof wanted <= object.seen.size(); at += alignof(void*)) {
       if (std::memcmp(object.seen.data() + at, &wanted, sizeof wanted) == 0) return true;
     }
-    return std::find(object.listed.begin(), object.listed.end(), wanted) != object.listed.end();
+    return object.listed.names(wanted);
   });
 }
 

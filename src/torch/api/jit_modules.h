@@ -5,6 +5,8 @@
 // object, which is known of torch's own classes, of the class that was passed to jit(), and of those that the user
 // declares (watch_module).
 //
+// What was seen is kept: a tensor that takes another's place could else be given its address, and look the same.
+//
 // A tensor that a recording found, and that somebody else holds, must be named by one of the compared words; else a
 // replacement would go unseen, and the recording is not kept (Reason::unwatched_module).
 #pragma once
@@ -20,6 +22,7 @@
 #include <vector>
 
 #include "support/reason.h"
+#include "torch/api/listing.h"
 
 namespace torch::nn {
 class Module;
@@ -29,7 +32,7 @@ namespace escapement {
 
 void declare_module_size(const std::type_info& type, size_t size);
 // `list`: tensors, modules and whatever else an object of the class keeps in memory of its own.
-void declare_module_class(const std::type_info& type, size_t size, void (*list)(const torch::nn::Module& module, std::vector<const void*>& into));
+void declare_module_class(const std::type_info& type, size_t size, void (*list)(const torch::nn::Module& module, Listing& into));
 
 // One state of a module and all modules below it.
 class ModuleWatch {
@@ -47,8 +50,8 @@ class ModuleWatch {
     std::shared_ptr<torch::nn::Module> module;     // kept, so that the memory may be looked at whatever happens to its parent
     const std::byte* memory = nullptr;
     std::vector<std::byte> seen;
-    void (*list)(const torch::nn::Module& module, std::vector<const void*>& into) = nullptr;
-    std::vector<const void*> listed;               // tensors and modules that the object keeps in memory of its own
+    void (*list)(const torch::nn::Module& module, Listing& into) = nullptr;
+    Listing listed{/*keeping=*/true};              // what the object keeps in memory of its own; its tensors are kept, too
   };
   static bool look_at(Object& object, std::string& unknown);
   bool names(const at::Tensor& tensor) const;

@@ -137,6 +137,9 @@ void GraphRunner::write_back(Values& values) const {
   for (size_t i = 0; i < outputs_.size(); ++i) {
     if (destinations[i].defined()) destinations[i].copy_(values[outputs_[i].value.slot].toTensor());
   }
+  for (size_t i = 0; i < outputs_.size(); ++i) {   // a result that was written back is the input itself, as the module gives it
+    if (destinations[i].defined()) values[outputs_[i].value.slot] = std::move(destinations[i]);
+  }
 }
 
 }  // namespace escapement

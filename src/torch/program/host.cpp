@@ -378,9 +378,10 @@ const at::Tensor* TensorTable::offered(const TensorRecipe& recipe) {
   const uint32_t output = output_of_buffer_[recipe.buffer];
   if (output >= offers_.size() || !recipe.whole) return nullptr;
   const at::Tensor& offer = offers_[output];
-  const bool fits = offer.defined() && offer.dtype() == recipe.dtype && offer.sizes() == sizes(recipe) &&
-                    offer.strides() == strides(recipe) && !offer.requires_grad() && offer.device() == entry_.device();
-  return fits ? &offer : nullptr;
+  if (!offer.defined() || offer.dtype() != recipe.dtype || offer.requires_grad() || offer.device() != entry_.device()) return nullptr;
+  // Of a negated or conjugated view, and of one that is zero, the memory does not hold what the tensor is.
+  if (offer.is_neg() || offer.is_conj() || offer._is_zerotensor()) return nullptr;
+  return offer.sizes() == sizes(recipe) && offer.strides() == strides(recipe) ? &offer : nullptr;
 }
 
 void* TensorTable::allocate(uint32_t index) {

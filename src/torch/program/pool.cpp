@@ -49,6 +49,8 @@ class Pool final : public c10::Allocator {
     for (Block* block : dead) destroy(block);
   }
 
+  static bool made(const c10::DataPtr& memory) { return memory.get_deleter() == &Pool::release; }
+
   static Pool& instance() {
     static Pool* pool = new Pool;  // never destroyed: tensors may outlive static objects
     return *pool;
@@ -140,6 +142,12 @@ c10::Allocator* output_allocator(size_t bytes) {
 }
 
 c10::Allocator* output_pool() { return &Pool::instance(); }
+
+bool is_allocated_memory(const c10::DataPtr& memory) {
+  const c10::DeleterFnPtr torchs = c10::GetCPUAllocator()->raw_deleter();
+  return Pool::made(memory) || is_small_memory(memory) || (torchs != nullptr && memory.get_deleter() == torchs);
+}
+
 size_t pooled_idle_bytes() { return Pool::instance().idle_bytes(); }
 void trim_output_pool() { Pool::instance().trim(); }
 

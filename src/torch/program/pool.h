@@ -15,6 +15,8 @@ inline constexpr size_t kSmallBytes = 4096;                  // outputs up to he
 c10::Allocator* output_allocator(size_t bytes);              // the one for an output of so many bytes
 c10::Allocator* small_pool();                                // both live as long as the process
 c10::Allocator* output_pool();
+bool is_small_memory(const c10::DataPtr& memory);            // of the small pool
+bool is_allocated_memory(const c10::DataPtr& memory);        // made by one of these, or by torch's allocator: not lent by anybody
 size_t pooled_idle_bytes();                                  // for tests and stats
 void trim_output_pool();                                     // frees what is idle
 

@@ -98,6 +98,8 @@ class SmallPool final : public c10::Allocator {
 
 }  // namespace
 
+bool is_small_memory(const c10::DataPtr& memory) { return std::ranges::find(kReleases, memory.get_deleter()) != kReleases.end(); }
+
 c10::Allocator* small_pool() {
   static SmallPool* const pool = new SmallPool;  // never destroyed: tensors may outlive static objects
   return pool;

@@ -46,7 +46,6 @@ ValueId reduced(OpCall& call, Op op, ValueId v) {
 bool lower_sum(OpCall& call) {
   ValueId v = call.value("self");
   if (call.type(v).dtype == DType::other || call.result_type() == DType::other) return call.decline(Reason::call_dtype);
-  if (call.plan.base == "prod" && is_half(call.result_type())) return call.decline(Reason::call_dtype);   // ATen rounds behind each factor, in its order
   v = in_dtype(call, v);
   if (call.type(v).dtype != call.result_type() && !is_integer(call.type(v).dtype) && call.type(v).dtype != DType::b8)
     return call.decline(Reason::call_dtype);

@@ -91,7 +91,7 @@ bool sum_of_numbers(Tape& tape, Stack& stack) {
   return true;
 }
 
-// Something to draw for, at every size that this recording serves: of nothing eager hands back the argument, and draws nothing.
+// Something to draw for, at every size that this recording serves: of nothing the mask has another dtype, and eager hands back the argument.
 bool has_elements(Tape& tape, const at::Tensor& x) {
   if (!tape.live()) return x.numel() != 0;
   const Dim count = tape.dims().product(tape.trace().type(Wrapper::of(x)->value()).sizes);
@@ -125,23 +125,33 @@ at::Tensor mask_like(const at::Tensor& x, const std::vector<int64_t>& order, dou
   return std::is_sorted(order.begin(), order.end()) ? mask : mask.permute(back);
 }
 
-bool drops_some(Tape& tape, const at::Tensor& x, const c10::IValue& p, const c10::IValue& train) {
+bool drops_some(const at::Tensor& x, const c10::IValue& p, const c10::IValue& train) {
   const at::ScalarType type = x.scalar_type();
   const bool is_real = type == at::kFloat || type == at::kDouble || type == at::kHalf || type == at::kBFloat16;
   if (!is_real || !x.is_cpu() || !p.isDouble() || (!train.isNone() && !(train.isBool() && train.toBool()))) return false;
-  return p.toDouble() > 0 && p.toDouble() < 1 && has_elements(tape, x);
+  return p.toDouble() > 0 && p.toDouble() < 1;
+}
+
+// Of nothing eager hands back the argument.
+void note_choice(Tape& tape, const at::Tensor& x, const at::Tensor& dropped) {
+  const Wrapper *const source = Wrapper::of(x), *const result = Wrapper::of(dropped);
+  if (!tape.live() || !source || !result) return;
+  const bool unlike = source->inner().is_inference() != result->inner().is_inference();
+  tape.choices.note(result->value(), Choice{.source = source->value(), .copies = {}, .strays = {}, .itself = true, .unlike = unlike});
 }
 
 bool drop(Tape& tape, Stack& stack) {
   const c10::IValue* const given = &stack[stack.size() - 3];
   const at::Tensor x = given[0].toTensor();
   const auto order = is_known(tape, x) ? order_in_memory(tape, x) : std::nullopt;
-  if (!order || !drops_some(tape, x, given[1], given[2])) return false;
+  const bool some = (tape.live() && order ? Wrapper::of(x)->inner() : x).numel() != 0;
+  if (!order || !some || !drops_some(x, given[1], given[2])) return false;
   ++tape.recording.ops;
   const double keep = 1 - given[1].toDouble();
   const at::Tensor kept = mask_like(x, *order, keep).to(x.scalar_type());
   torch::jit::drop(stack, 2);
   stack.back() = at::mul(x, at::div(kept, at::Scalar(keep)));
+  note_choice(tape, x, stack.back().toTensor());
   return true;
 }
 
@@ -150,7 +160,7 @@ bool drop_with_mask(Tape& tape, Stack& stack) {
   const c10::IValue* const given = &stack[stack.size() - 3];
   const at::Tensor x = given[0].toTensor();
   const auto order = is_known(tape, x) ? order_in_memory(tape, x) : std::nullopt;
-  if (!order || !drops_some(tape, x, given[1], given[2])) return false;
+  if (!order || !drops_some(x, given[1], given[2]) || !has_elements(tape, x)) return false;
   ++tape.recording.ops;
   const double keep = 1 - given[1].toDouble();
   const at::Tensor mask = mask_like(x, *order, keep);

@@ -82,6 +82,14 @@ class Claims {
     return value;
   }
 
+  bool is_view_of_given(ValueId value) const {
+    while (const InstrId made_by = trace_[value].definition) {
+      if (info(trace_[made_by].op).kind != OpKind::view) return false;
+      value = trace_[made_by].operands[0];
+    }
+    return true;
+  }
+
   // One format at all sizes. Axes in another order suggest channels last where some of them have one element.
   bool is_plain(ValueId value) const {
     const TensorType& type = trace_.type(value);
@@ -287,14 +295,15 @@ class GivenStrides {
     return true;
   }
 
+  // Where there is one element its stride is any.
   bool hold_contiguous() {
-    Dim expected = dims_.constant(1);
+    const Dim one = dims_.constant(1);
+    Dim expected = one;
     int64_t expected_now = 1;
     for (int axis = type_.rank(); axis-- > 0;) {
-      hold_whether_one(call_, size(axis));
-      if (real_.size(axis) == 1) continue;
-      const bool fits = real_.stride(axis) == expected_now;
-      hold_relation(Guard::Kind::equal, strides_[static_cast<size_t>(axis)], expected, fits);
+      const bool fits = real_.size(axis) == 1 || real_.stride(axis) == expected_now;
+      const Dim missed = dims_.mul(dims_.sub(size(axis), one), dims_.sub(strides_[static_cast<size_t>(axis)], expected));
+      hold_relation(Guard::Kind::equal, missed, dims_.constant(0), fits);
       if (!fits) return false;
       expected = dims_.mul(expected, size(axis)), expected_now *= real_.size(axis);
     }
@@ -388,7 +397,7 @@ void hold_format(OpCall& call, ValueId value, const at::Tensor& real) {
   const TensorType type = call.type(value);
   if (type.rank() != 4 && type.rank() != 5) return;
   const Claims claims(call);
-  if (is_image(real)) {
+  if (is_image(real) && claims.is_view_of_given(value)) {
     GivenStrides strides(call, claims, value, real);
     if (strides.are_known()) return strides.hold();
   }

@@ -4,6 +4,7 @@
 #include <ATen/autocast_mode.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/passes/inliner.h>
+#include <torch/csrc/jit/runtime/jit_exception.h>
 
 #include <algorithm>
 
@@ -70,18 +71,16 @@ bool may_be(const c10::IValue& value, const c10::Type& type) {
   }
 }
 
-// As TorchScript's interpreter says it of an operator that failed.
-[[noreturn]] void raise_as_interpreter(const c10::Error& error) {
-  throw std::runtime_error(std::string("The following operation failed in the TorchScript interpreter.\nRuntimeError: ") + error.what_without_backtrace());
-}
-
 std::vector<c10::IValue> run_here(const torch::jit::Graph& graph, std::vector<c10::IValue> arguments) {
   try {
     return ScriptRun::of(graph, std::move(arguments));
+  } catch (torch::jit::JITException& error) {   // of the program's own `raise`
+    const auto kind = error.getPythonClassName();
+    throw torch::jit::JITException(interpreters_words(kind.value_or("RuntimeError"), error.what()), kind, error.what());
   } catch (const c10::NotImplementedError&) {
     throw;
   } catch (const c10::Error& error) {
-    raise_as_interpreter(error);
+    raise_as_interpreter(error.what_without_backtrace());
   }
 }
 

@@ -8,7 +8,11 @@
 #include <torch/csrc/jit/runtime/operator.h>
 
 #include <algorithm>
+#include <stdexcept>
 
+#include "escapement/error.h"
+#include "jit/run/call_control.h"
+#include "support/error.h"
 #include "torch/exported/symbolic.h"
 #include "torch/program/cpp_location.h"
 #include "torch/record/wrapper.h"
@@ -73,6 +77,12 @@ at::Tensor tensor_of_number(const Values& operands) {
 c10::IValue symbol_or_tensor(const c10::IValue& value) { return is_symbol(value) ? value : as_tensor(value); }
 
 }  // namespace
+
+std::string interpreters_words(const std::string& kind, const std::string& what) {
+  return "The following operation failed in the TorchScript interpreter.\n" + kind + ": " + what;
+}
+
+void raise_as_interpreter(const std::string& what) { throw std::runtime_error(interpreters_words("RuntimeError", what)); }
 
 std::string node_without_rule(const Block& block) {
   for (const Node* const node : block.nodes()) {
@@ -184,7 +194,7 @@ void ScriptRun::loop(const Node& node) {
 bool ScriptRun::symbolic(const Node& node) {
   const Values operands = inputs(node);
   if (operands.empty()) return false;
-  if (const char* const name = arithmetic_of(node, operands)) return bind(node, {run_symbolic_op(*find_symbolic_op(name), operands)}), true;
+  if (const char* const name = arithmetic_of(node, operands)) return compute(node, name, operands), true;
   if (const c10::IValue value = folded(node, operands); !value.isNone()) return bind(node, {value}), true;
   if (const auto same = lists_compared(node, operands)) return bind(node, {*same}), true;
   if (number_of_tensors(node, operands)) return true;
@@ -218,6 +228,40 @@ bool ScriptRun::number_of_tensors(const Node& node, std::span<const c10::IValue>
   return name != nullptr && (bind(node, {symbol_or_tensor(run_symbolic_op(*find_symbolic_op(name), both))}), true);
 }
 
+// What operators throw becomes what the interpreter makes of it; what a recording throws through them stays what it is.
+template <class Call>
+void as_interpreted(const Call& call) {
+  try {
+    call();
+  } catch (const c10::Error&) {
+    throw;   // run_here
+  } catch (const torch::jit::JITException&) {
+    throw;
+  } catch (const UserError&) {
+    throw;
+  } catch (const InternalError&) {
+    throw;
+  } catch (const CallStopped&) {
+    throw;
+  } catch (const ServingError&) {
+    throw;
+  } catch (const std::exception& error) {
+    raise_as_interpreter(error.what());
+  }
+}
+
+// By a size that is zero: in the interpreter's words.
+void ScriptRun::compute(const Node& node, const char* op, std::span<const c10::IValue> operands) {
+  const SymbolicOp& symbolic = *find_symbolic_op(op);
+  try {
+    bind(node, {run_symbolic_op(symbolic, operands)});
+  } catch (const c10::Error& error) {
+    const bool by_zero = std::string_view(error.what_without_backtrace()).find("division or modulo by zero") != std::string_view::npos;
+    if (!by_zero || node.kind() != c10::aten::floordiv) throw;
+    raise_as_interpreter("division by 0");
+  }
+}
+
 void ScriptRun::call(const Node& node) {
   const torch::jit::Operator& op = node.getOperator();
   Values stack = inputs(node);
@@ -225,14 +269,14 @@ void ScriptRun::call(const Node& node) {
     const auto handle = c10::Dispatcher::singleton().findSchemaOrThrow(op.schema().name().c_str(), op.schema().overload_name().c_str());
     const auto& formals = handle.schema().arguments();
     for (size_t i = 0; i < stack.size() && i < formals.size(); ++i) stack[i] = fitting(stack[i], formals[i]);
-    handle.callBoxed(stack);
+    as_interpreted([&] { handle.callBoxed(stack); });
   } else {
     const auto& formals = op.schema().arguments();
     for (size_t i = 0; i < stack.size() && i < formals.size(); ++i)
       if (formals[i].type()->kind() == c10::TypeKind::TensorType) stack[i] = as_tensor(stack[i]);
     read_what_is_looked_at(op.schema().name(), stack);
     if (op.schema().is_vararg()) stack.emplace_back(static_cast<int64_t>(node.inputs().size()));
-    op.getOperation(&node)(stack);
+    as_interpreted([&] { op.getOperation(&node)(stack); });
   }
   bind(node, std::move(stack));
 }

@@ -33,6 +33,7 @@ class ScriptRun {
   void branch(const Node& node);
   void loop(const Node& node);
   void call(const Node& node);
+  void compute(const Node& node, const char* op, std::span<const c10::IValue> operands);
   bool symbolic(const Node& node);
   bool number_of_tensors(const Node& node, std::span<const c10::IValue> operands);
   void bind(const Node& node, Values results);
@@ -50,6 +51,10 @@ class ScriptRun {
   };
   std::unordered_map<const Value*, Held> values_;
 };
+
+// As TorchScript's interpreter says it of an operator that failed.
+std::string interpreters_words(const std::string& kind, const std::string& what);
+[[noreturn]] void raise_as_interpreter(const std::string& what);
 
 // --- script_nodes.cpp: values
 

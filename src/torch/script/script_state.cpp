@@ -4,9 +4,8 @@
 #include <ATen/core/Dict.h>
 #include <ATen/core/List.h>
 
+#include <algorithm>
 #include <bit>
-#include <functional>
-#include <string>
 
 #include "torch/api/jit_modules.h"
 
@@ -14,43 +13,73 @@ namespace escapement {
 
 namespace {
 
-using Pointers = std::vector<const void*>;
+constexpr size_t kDeepest = 64;   // objects in objects: whatever is further in is not compared, and so never the same
 
-constexpr int kDeepest = 64;   // objects in objects: a circle of them ends here
+// Each value begins with its kind: None, 0, 0.0 and False are four.
+enum class Kind : uint8_t { none, tensor, integer, real, complex, truth, text, device, object, list, tuple, table, other, seen_above };
 
-const void* as_word(uint64_t bits) { return reinterpret_cast<const void*>(bits); }
+class Lister {
+ public:
+  explicit Lister(Listing& into) : into_(into) {}
 
-void list_value(const c10::IValue& value, int depth, Pointers& into);
+  void add(const c10::IValue& value) {
+    if (value.isTensor()) return kind(Kind::tensor), into_.tensor(value.toTensor());
+    if (value.isInt()) return kind(Kind::integer), into_.number(static_cast<uint64_t>(value.toInt()));
+    if (value.isDouble()) return kind(Kind::real), real(value.toDouble());
+    if (value.isBool()) return kind(Kind::truth), into_.number(value.toBool());
+    if (value.isString()) return kind(Kind::text), into_.text(value.toStringRef());
+    if (value.isNone()) return kind(Kind::none);
+    if (value.isComplexDouble()) return kind(Kind::complex), real(value.toComplexDouble().real()), real(value.toComplexDouble().imag());
+    if (value.isDevice()) return kind(Kind::device), device(value.toDevice());
+    if (value.isObject() || value.isList() || value.isTuple() || value.isGenericDict()) return container(value);
+    kind(Kind::other);
+    value.isPtrType() ? into_.value(value.internalToPointer(), value) : into_.never_equal();
+  }
 
-void list_object(const c10::ivalue::Object& object, int depth, Pointers& into) {
-  for (const c10::IValue& slot : object.slots()) list_value(slot, depth, into);
-}
+ private:
+  void kind(Kind which) { into_.number(static_cast<uint64_t>(which)); }
+  void real(double value) { into_.number(std::bit_cast<uint64_t>(value)); }
+  void device(c10::Device which) {
+    into_.number(static_cast<uint64_t>(which.type()));
+    into_.number(static_cast<uint64_t>(which.index()));
+  }
 
-// What stands in a list or a table is compared, too: a program may append to it.
-void list_value(const c10::IValue& value, int depth, Pointers& into) {
-  if (depth == kDeepest) return;
-  if (value.isTensor()) return into.push_back(value.toTensor().unsafeGetTensorImpl());
-  if (value.isInt()) return into.push_back(as_word(static_cast<uint64_t>(value.toInt())));
-  if (value.isDouble()) return into.push_back(as_word(std::bit_cast<uint64_t>(value.toDouble())));
-  if (value.isBool()) return into.push_back(as_word(value.toBool()));
-  if (value.isString()) return into.push_back(as_word(std::hash<std::string_view>()(value.toStringRef())));
-  if (value.isNone()) return into.push_back(nullptr);
-  if (value.isObject()) return into.push_back(&value.toObjectRef()), list_object(value.toObjectRef(), depth + 1, into);
-  if (value.isPtrType()) into.push_back(value.internalToPointer());
-  if (value.isList()) {
-    into.push_back(as_word(value.toListRef().size()));
-    for (const c10::IValue& item : value.toListRef()) list_value(item, depth + 1, into);
-  } else if (value.isTuple()) {
-    for (const c10::IValue& item : value.toTupleRef().elements()) list_value(item, depth + 1, into);
-  } else if (value.isGenericDict()) {
-    for (const auto& entry : value.toGenericDict()) {
-      list_value(entry.key(), depth + 1, into);
-      list_value(entry.value(), depth + 1, into);
+  // What stands in it is compared, too: a program may append to it. One that stands in itself is gone through once.
+  void container(const c10::IValue& value) {
+    const void* const self = value.internalToPointer();
+    const bool seen = std::ranges::find(above_, self) != above_.end();
+    if (seen) kind(Kind::seen_above);
+    into_.value(self, value);
+    if (seen) return;
+    if (above_.size() == kDeepest) return into_.never_equal();
+    above_.push_back(self);
+    parts(value);
+    above_.pop_back();
+  }
+
+  void parts(const c10::IValue& value) {
+    if (value.isObject()) return kind(Kind::object), all(value.toObjectRef().slots());
+    if (value.isList()) return kind(Kind::list), all(value.toListRef());
+    if (value.isTuple()) return kind(Kind::tuple), all(value.toTupleRef().elements().asArrayRef());
+    const auto table = value.toGenericDict();
+    kind(Kind::table);
+    into_.number(table.size());
+    for (const auto& entry : table) {
+      add(entry.key());
+      add(entry.value());
     }
   }
-}
 
-void list_state(const torch::nn::Module& module, Pointers& into) { static_cast<const ScriptState&>(module).list(into); }
+  void all(c10::ArrayRef<c10::IValue> values) {
+    into_.number(values.size());
+    for (const c10::IValue& value : values) add(value);
+  }
+
+  Listing& into_;
+  std::vector<const void*> above_;   // what the value stands in
+};
+
+void list_state(const torch::nn::Module& module, Listing& into) { static_cast<const ScriptState&>(module).list(into); }
 
 }  // namespace
 
@@ -59,9 +88,9 @@ ScriptState::ScriptState(c10::intrusive_ptr<c10::ivalue::Object> object, std::ve
   declare_module_class(typeid(ScriptState), sizeof(ScriptState), list_state);
 }
 
-void ScriptState::list(Pointers& into) const {
-  for (const at::Tensor& constant : constants_) into.push_back(constant.unsafeGetTensorImpl());
-  list_object(*object_, 0, into);
+void ScriptState::list(Listing& into) const {
+  for (const at::Tensor& constant : constants_) into.tensor(constant);
+  Lister(into).add(object_);
 }
 
 }  // namespace escapement

@@ -62,6 +62,12 @@ void require_rows(const Signature& signature) {
   }
 }
 
+void require_no_writes(const ModuleFacts& facts, Batching asked) {
+  if (facts.written.empty()) return;
+  refuse(asked == Batching::rows ? "rows" : "lengths", "the program writes " + quote(facts.written[0]) +
+                                                            ", and a call for several requests would write it otherwise than one call each");
+}
+
 bool has_lengths(const Signature& signature) {
   if (signature.inputs.size() < 2 || !is_lengths(signature.inputs.back())) return false;
   const auto& first = signature.inputs[0].dims;
@@ -81,8 +87,10 @@ at::Tensor lengths_of(std::span<const int64_t> rows) {
 
 }  // namespace
 
-BatchForm::BatchForm(const Signature& signature, Batching asked) : inputs(signature.inputs.size()) {
-  const bool lengths = asked != Batching::none && asked != Batching::rows && has_lengths(signature);
+BatchForm::BatchForm(const ModuleFacts& facts, Batching asked) : inputs(facts.signature.inputs.size()) {
+  const Signature& signature = facts.signature;
+  if (asked == Batching::rows || asked == Batching::lengths) require_no_writes(facts, asked);
+  const bool lengths = asked != Batching::none && asked != Batching::rows && facts.written.empty() && has_lengths(signature);
   if (asked == Batching::lengths && !lengths)
     refuse("lengths", "the last input is to be named lengths, int64 with one dynamic size; the other inputs are to begin with another dynamic size, and "
                       "each result with one of the two");

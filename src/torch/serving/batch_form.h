@@ -13,8 +13,9 @@ namespace escapement {
 using Values = std::vector<c10::IValue>;
 
 struct BatchForm {
-  // ServingError invalid_input: the signature has not this form.
-  BatchForm(const Signature& signature, Batching asked);
+  // ServingError invalid_input: the signature has not this form, or the program writes an input or a weight: what is joined is a copy of the
+  // requests, and a batch that fails is run again.
+  BatchForm(const ModuleFacts& facts, Batching asked);
 
   void check(const ModuleFacts& facts, const Values& request) const;  // as the module checks a call of this request alone; UserError
   int64_t rows(const Values& request) const;                          // that count against a batch's; of a checked request

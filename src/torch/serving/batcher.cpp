@@ -28,6 +28,8 @@ struct Waiting {
   int64_t rows = 1;
 };
 
+thread_local const void* t_works_for = nullptr;   // whose worker this thread is
+
 constexpr std::chrono::milliseconds kSoonest{1}, kLatest{60'000};
 
 void check_settings(const BatchSettings& settings) {
@@ -43,9 +45,13 @@ std::exception_ptr error(ErrorCode code, const std::string& module, const char* 
 
 struct Batcher::Impl {
   Impl(Module given, const std::shared_ptr<Module::Impl>& impl, BatchSettings wanted)
-      : module(std::move(given)), inner(impl), form(module.signature(), wanted.batching), settings(wanted), session(module) {
+      : module(std::move(given)), inner(impl), form(inner->facts, wanted.batching), settings(wanted), session(module) {
     check_settings(settings);
-    worker = std::thread([this] { work(); });
+    worker = std::thread([this] {
+      t_works_for = this;
+      work();
+      if (left_to_worker) delete this;
+    });
   }
   ~Impl() { close(); }
 
@@ -55,11 +61,12 @@ struct Batcher::Impl {
       throw ServingError(ErrorCode::unsupported, "escapement: this process was forked from the one whose batcher this is: make one here");
   }
   void require_other_thread() const {
-    if (std::this_thread::get_id() == worker.get_id())
+    if (is_worker())
       throw ServingError(ErrorCode::unsupported, "escapement: a callback of a batcher would wait for itself: `submit` from there, and close it elsewhere");
   }
+  bool is_worker() const { return t_works_for == this; }
   void submit(Waiting request);
-  void close();
+  void close();   // for the worker: without waiting for itself
   void work();
 
   const Module module;
@@ -73,6 +80,7 @@ struct Batcher::Impl {
   std::deque<Waiting> queue;
   Counts counts;
   bool ending = false;
+  bool left_to_worker = false;   // the worker's own: a callback dropped the batcher
 
  private:
   using Batch = std::vector<Waiting>;
@@ -125,7 +133,11 @@ void Batcher::Impl::close() {
   changed.notify_all();
   session.cancel();
   for (Waiting& request : left) hand_over(request, error(ErrorCode::closed, module.name(), "the batcher was closed"));
-  worker.join();
+  if (is_worker()) {
+    worker.detach();
+  } else {
+    worker.join();
+  }
 }
 
 // The oldest request, and of those behind it what fits to it, in order.
@@ -211,9 +223,15 @@ Batcher::Batcher(Module module, BatchSettings settings) {
   const std::shared_ptr<Module::Impl> inner = module.impl_;
   impl_ = std::make_unique<Impl>(std::move(module), inner, settings);
 }
-// In a child there is no such thread to be joined, and what it waited on would wait for it: both are left.
+// In a child there is no such thread to be joined, and what it waited on would wait for it: both are left. The worker goes on with what it works on.
 Batcher::~Batcher() {
-  if (impl_ && impl_->in_child()) static_cast<void>(impl_.release());
+  if (!impl_) return;
+  if (impl_->in_child()) {
+    static_cast<void>(impl_.release());
+  } else if (impl_->is_worker()) {
+    impl_->close();
+    impl_.release()->left_to_worker = true;
+  }
 }
 Batcher::Batcher(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Batcher::Batcher(Batcher&&) noexcept = default;
@@ -222,12 +240,22 @@ Batcher& Batcher::operator=(Batcher&& other) noexcept {
   return *this;
 }
 
+namespace {
+
+template <class Impl>
+Impl& there(const std::unique_ptr<Impl>& impl) {
+  if (!impl) throw ServingError(ErrorCode::invalid_input, "escapement: this batcher was moved from: use the one that it was moved into");
+  return *impl;
+}
+
+}  // namespace
+
 void Batcher::submit(std::vector<c10::IValue> inputs, Module::Done done, Clock::time_point deadline) {
-  impl_->submit({std::move(inputs), std::move(done), deadline, {}});
+  there(impl_).submit({std::move(inputs), std::move(done), deadline, {}});
 }
 
 std::vector<c10::IValue> Batcher::run(std::vector<c10::IValue> inputs, Clock::time_point deadline) {
-  impl_->require_other_thread();
+  there(impl_).require_other_thread();
   const auto promise = std::make_shared<std::promise<Values>>();   // the worker may be the last to leave it
   std::future<Values> results = promise->get_future();
   submit(std::move(inputs), [promise](std::exception_ptr problem, Values found) {
@@ -241,20 +269,21 @@ std::vector<c10::IValue> Batcher::run(std::vector<c10::IValue> inputs, Clock::ti
 }
 
 void Batcher::close() {
-  impl_->require_home();
-  impl_->require_other_thread();
-  impl_->close();
+  there(impl_).require_home();
+  there(impl_).require_other_thread();
+  there(impl_).close();
 }
 
 Batcher::Counts Batcher::counts() const {
-  const std::lock_guard lock(impl_->mutex);
-  Counts counts = impl_->counts;
-  counts.queued = impl_->queue.size();
+  Impl& own = there(impl_);
+  const std::lock_guard lock(own.mutex);
+  Counts counts = own.counts;
+  counts.queued = own.queue.size();
   return counts;
 }
 
-Batching Batcher::batching() const { return impl_->form.batching; }
-size_t Batcher::inputs() const { return impl_->form.inputs; }
-const Module& Batcher::module() const { return impl_->module; }
+Batching Batcher::batching() const { return there(impl_).form.batching; }
+size_t Batcher::inputs() const { return there(impl_).form.inputs; }
+const Module& Batcher::module() const { return there(impl_).module; }
 
 }  // namespace escapement

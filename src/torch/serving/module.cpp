@@ -245,10 +245,11 @@ bool Module::is_closed() const {
 }
 
 void Module::save(const std::string& path) const {
-  serving(name(), [&] {
+  const std::string saved = serving(name(), [&] {
     const auto state = impl_->gate.enter();
-    impl_->tell(LogLine::Level::info, "saved", write_package(*impl_, *state, path));
+    return write_package(*impl_, *state, path);
   });
+  impl_->tell(LogLine::Level::info, "saved", saved);
 }
 
 namespace {

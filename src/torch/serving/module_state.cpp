@@ -9,6 +9,7 @@
 #include "support/error.h"
 #include "support/text.h"
 #include "torch/exported/arguments.h"
+#include "torch/exported/writes.h"
 
 namespace escapement {
 
@@ -90,8 +91,11 @@ ModuleFacts::ModuleFacts(std::string given_name, const ExportedProgram& program,
       guards(program.guards),
       signature(signature_of(program)) {
   for (const InputForm& form : forms) names.push_back(form.name);
+  const std::set<uint32_t> slots = written_inputs(program);
   for (const ExportedInput& input : program.inputs) {
-    if (!input.is_user()) weights.push_back({input.name, input.kind});
+    const bool is_written = slots.contains(input.slot);
+    if (is_written) written.push_back(input.name);
+    if (!input.is_user()) weights.push_back({input.name, input.kind, is_written});
   }
 }
 

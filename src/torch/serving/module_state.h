@@ -26,6 +26,7 @@ struct InputForm {
 struct WeightFacts {
   std::string name;
   ExportedInput::Kind kind;
+  bool is_written = false;  // by calls
 };
 
 struct ModuleFacts {
@@ -39,6 +40,7 @@ struct ModuleFacts {
   std::vector<std::string> names;  // of the inputs
   std::vector<InputSpec> specs;
   std::vector<WeightFacts> weights;  // in the order of GraphRunner's
+  std::vector<std::string> written;  // what calls write beside their results: inputs and weights, by name
   SizeContract contract;
   SizeGuards guards;
   Signature signature;

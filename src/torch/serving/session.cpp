@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "support/error.h"
+#include "torch/program/pool.h"
 #include "torch/serving/module_impl.h"
 
 namespace escapement {
@@ -15,21 +16,34 @@ struct Session::Impl {
   Clock::time_point deadline = Clock::time_point::max();
   std::vector<c10::IValue> inputs, outputs;  // of tensor runs; of the last run
   std::vector<at::Tensor> offers;
+  std::vector<bool> lent;                    // of the outputs: in memory of an input of the last run
 
   CallControl control() const {
     return {&cancelled, timeout.count() > 0 ? std::min(deadline, end_of(timeout)) : deadline};
   }
 
-  // The last results, where nobody else holds them or their memory.
+  // The last results, where nobody else holds them or their memory. Who reads memory that came from elsewhere (from_blob, DLPack, a mapped
+  // file) is in no count.
   void offer_outputs() {
     offers.clear();
-    for (c10::IValue& output : outputs) {
+    for (size_t i = 0; i < outputs.size(); ++i) {
       offers.emplace_back();
-      if (!output.isTensor()) continue;
-      at::Tensor tensor = std::move(output).toTensor();
-      if (tensor.defined() && tensor.use_count() == 1 && tensor.storage().use_count() == 1)
+      if (!outputs[i].isTensor()) continue;
+      at::Tensor tensor = std::move(outputs[i]).toTensor();
+      const bool lent_here = i < lent.size() && lent[i];
+      if (!lent_here && tensor.defined() && tensor.has_storage() && tensor.use_count() == 1 && tensor.storage().use_count() == 1 &&
+          is_allocated_memory(tensor.storage().data_ptr()))
         offers.back() = std::move(tensor);
     }
+  }
+
+  // A result that is an input, or a view of one.
+  void note_lent(const std::vector<c10::IValue>& of) {
+    lent.assign(outputs.size(), false);
+    const auto shares = [&](const c10::IValue& output) {
+      return std::ranges::any_of(of, [&](const c10::IValue& input) { return input.isTensor() && may_overlap(input.toTensor(), output.toTensor()); });
+    };
+    for (size_t i = 0; i < outputs.size(); ++i) lent[i] = outputs[i].isTensor() && shares(outputs[i]);
   }
 };
 
@@ -97,6 +111,7 @@ const std::vector<c10::IValue>& Session::run(const std::vector<c10::IValue>& inp
     const CallControl control = impl_->control();
     impl_->module.impl_->call(inputs, impl_->outputs, impl_->offers, &control);
     impl_->offers.clear();
+    impl_->note_lent(inputs);
     return impl_->outputs;
   });
 }

@@ -1,5 +1,6 @@
 // Warm-up and plans (include/escapement/load.h).
 #include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/InferenceMode.h>
 
@@ -83,17 +84,18 @@ class ShapeOnly {
   int64_t bytes_ = 0;
 };
 
-// Buffers as they were, whatever happens in between.
-class BuffersKept {
+// Buffers, and parameters that the program writes, as they were, whatever happens in between.
+class StateKept {
  public:
-  BuffersKept(const ModuleFacts& facts, const GraphRunner& runner) {
+  StateKept(const ModuleFacts& facts, const GraphRunner& runner) {
     for (size_t i = 0; i < facts.weights.size(); ++i) {
       const at::Tensor& weight = runner.weights()[i];
-      if (facts.weights[i].kind != ExportedInput::Kind::parameter)
+      if (facts.weights[i].kind != ExportedInput::Kind::parameter || facts.weights[i].is_written)
         kept_.push_back({weight, weight.clone(), weight._version()});
     }
   }
-  ~BuffersKept() {
+  ~StateKept() {
+    const at::NoGradGuard no_gradients;   // parameters of a program may ask for them
     for (const Kept& kept : kept_) {
       if (kept.tensor._version() != kept.version) kept.tensor.copy_(kept.copy);
     }
@@ -130,7 +132,7 @@ WarmUpReport::Row warm_up_once(Module::Impl& module, const Values& inputs) {
 WarmUpReport warm_up_all(Module::Impl& module, const std::vector<Values>& inputs) {
   const std::lock_guard lock(module.changing);
   const auto state = module.gate.enter();
-  const BuffersKept buffers(module.facts, state->runner);
+  const StateKept kept(module.facts, state->runner);
   const Clock::time_point start = Clock::now();
   WarmUpReport report;
   for (const Values& values : inputs) report.rows.push_back(warm_up_once(module, values));

@@ -46,9 +46,15 @@ at::Tensor copy_like(const at::Tensor& old, const at::Tensor& fresh) {
   return copy;
 }
 
+// Bit by bit: a weight that is not a number is the same as itself.
+bool same_bits(const at::Tensor& a, const at::Tensor& b) {
+  const auto bytes = [](const at::Tensor& tensor) { return tensor.reshape(-1).view(at::kByte); };
+  return bytes(a).equal(bytes(b));
+}
+
 class Swap {
  public:
-  Swap(const ModuleFacts& facts, const std::vector<at::Tensor>& old) : facts_(facts), old_(old), fresh_(old) {}
+  Swap(const ModuleFacts& facts, const std::vector<at::Tensor>& old) : facts_(facts), old_(old), fresh_(old), given_(old.size()) {}
 
   void put(const std::string& name, const at::Tensor& tensor) {
     const at::Tensor& before = old_[position(facts_, name)];
@@ -56,11 +62,12 @@ class Swap {
     check_shared(name, before);
     const at::Tensor copy = copy_like(before, tensor);
     for (size_t i = 0; i < old_.size(); ++i) {
-      if (!old_[i].is_same(before)) continue;  // weights that are one tensor stay one
-      if (!fresh_[i].is_same(before) && !copy.equal(fresh_[i]))
-        throw UserError("escapement: " + quote(name) + " and " + quote(facts_.weights[i].name) +
+      if (!given_[i].defined() || !old_[i].is_same(before)) continue;  // weights that are one tensor stay one
+      if (!given_[i].is_same(tensor) && !same_bits(copy, fresh_[i]))
+        throw UserError("escapement: " + quote(facts_.weights[i].name) + " and " + quote(name) +
                         " are one tensor of the program, and different new values are given for it");
     }
+    given_[position(facts_, name)] = tensor;
     for (size_t i = 0; i < old_.size(); ++i) {
       if (old_[i].is_same(before)) fresh_[i] = copy;
     }
@@ -87,23 +94,25 @@ class Swap {
 
   const ModuleFacts& facts_;
   const std::vector<at::Tensor>& old_;
-  std::vector<at::Tensor> fresh_;
+  std::vector<at::Tensor> fresh_, given_;   // given: by whoever swaps, under this weight's name
 };
+
+void swap_all(Module::Impl& module, const Weights& weights) {
+  const std::lock_guard lock(module.changing);
+  const auto old = module.gate.enter();
+  Swap swap(module.facts, old->runner.weights());
+  for (const auto& [weight, tensor] : weights) swap.put(weight, tensor);
+  auto fresh = std::make_shared<ModuleState>(module.facts, old->runner.with_weights(swap.weights()), module.listener());
+  fresh->region.take_over(old->region, [&](const at::Tensor& tensor) { return swap.replaced(tensor); });
+  module.gate.replace(std::move(fresh));
+  module.meter.swapped();
+}
 
 }  // namespace
 
 void Module::swap_weights(const Weights& weights) const {
-  serving(name(), [&] {
-    const std::lock_guard lock(impl_->changing);
-    const auto old = impl_->gate.enter();
-    Swap swap(impl_->facts, old->runner.weights());
-    for (const auto& [weight, tensor] : weights) swap.put(weight, tensor);
-    auto fresh = std::make_shared<ModuleState>(impl_->facts, old->runner.with_weights(swap.weights()), impl_->listener());
-    fresh->region.take_over(old->region, [&](const at::Tensor& tensor) { return swap.replaced(tensor); });
-    impl_->gate.replace(std::move(fresh));
-    impl_->meter.swapped();
-    impl_->tell(LogLine::Level::info, "weights_swapped", std::to_string(weights.size()) + " weights");
-  });
+  serving(name(), [&] { swap_all(*impl_, weights); });
+  impl_->tell(LogLine::Level::info, "weights_swapped", std::to_string(weights.size()) + " weights");   // who hears it may change the module again
 }
 
 Weights Module::weights() const {

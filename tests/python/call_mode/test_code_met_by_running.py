@@ -593,10 +593,12 @@ class Session:
 
 
 def test_finalizers_of_garbage_are_not_the_programs():
+    enable, disable = functools.partial(gc.enable), functools.partial(gc.disable)   # whose calls nobody sees
+
     def fn(x):
-        gc.enable()   # a collection comes while this runs
+        enable()   # a collection comes while this runs
         made = [[] for _ in range(2000)]
-        gc.disable()
+        disable()
         return torch.softmax(x * len(made), -1)
 
     kept, jitted = [Session() for _ in range(100)], escapement.jit(fn)

@@ -24,6 +24,11 @@ CODE = [
     (lambda o, n: getattr(o, n), True), (lambda o, n: getattr(o, "a" + n), True), (lambda o, n: getattr(o, f"a{n}", 3), True), (lambda o, n: getattr(o, "".join(n), 3), True),
     (lambda o, n: getattr(o, "a_%d" % n), True), (lambda o, n: hasattr(o, "a_{}".format(n)), True), (lambda o: getattr(o, o.name), True), (lambda o, g: getattr(o, g("a")), True),
     (lambda o, n: getattr(getattr(o, n), "y", 1), True), (lambda o: getattr(*o), True), (lambda o: map(getattr, o), True),
+    (lambda o: setattr(o, "a", 0), False), (lambda o, n: setattr(o, n, 0), True), (lambda o, n: setattr(o, "a" + n, "b"), True), (lambda o, n: delattr(o, n), True), (lambda o: delattr(o, "a"), False),
+    (lambda o: operator.attrgetter("a.b")(o), False), (lambda o: operator.attrgetter("a", "b")(o), False), (lambda o, n: operator.attrgetter(n)(o), True), (lambda o, n: operator.attrgetter("a", n)(o), True),
+    (lambda o, n: operator.methodcaller("a", n)(o), False), (lambda o, n: operator.methodcaller("on_" + n, 1)(o), True), (lambda o: sorted(o, key=operator.attrgetter("a")), False),
+    (lambda o, n: object.__setattr__(o, n, "a"), True), (lambda o, v: object.__setattr__(o, "a", v), False), (lambda o, n: o.__setattr__(n, 1), True), (lambda o, v: o.__setattr__("a", v), False),
+    (lambda o, n: object.__delattr__(o, n), True), (lambda o: o.__delattr__("a"), False),
 ]
 
 

@@ -86,3 +86,28 @@ def test_state_is_written_as_the_program_says(name, decomposed, tmp_path):
         wanted, made = eager(x), ours(x)
         for result, expected in zip(made, wanted if isinstance(wanted, tuple) else (wanted,)):
             torch.testing.assert_close(result, expected, rtol=0, atol=0)
+
+
+class Sum(Module):
+    """What it writes is its result."""
+
+    def forward(self, x):
+        self.a.add_(x)
+        return self.a, self.a * 2, x.add_(1)
+
+
+@pytest.mark.parametrize("decomposed", (True, False))
+def test_a_result_that_was_written_back_is_the_tensor_itself(decomposed, tmp_path):
+    path = str(tmp_path / "model.pt2")
+    program = torch.export.export(Sum(a=numbers(1, 2, 3)), (torch.zeros(3),))
+    torch.export.save(program.run_decompositions({}) if decomposed else program, path)
+    eager, ours = torch.export.load(path).module(), core().load_exported(path)
+    states = []
+    for value in (5.0, 7.0, 9.0, 11.0):
+        x, y = torch.full((3,), value), torch.full((3,), value)
+        wanted, made = eager(x), ours(y)
+        torch.testing.assert_close(made, type(made)(wanted), rtol=0, atol=0)
+        assert [a is x for a in wanted] == [a is y for a in made] == [False, False, True]
+        states.append(made[0])
+    assert len({state.data_ptr() for state in states}) == 1, "the buffer is one tensor"
+    torch.testing.assert_close(states[0], states[-1], rtol=0, atol=0)

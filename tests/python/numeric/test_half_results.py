@@ -11,7 +11,7 @@ INPUTS = {
 }
 ASKED_FOR = {
     "softmax": lambda x, dtype: x.softmax(-1, dtype=dtype), "log_softmax": lambda x, dtype: x.log_softmax(-1, dtype=dtype),
-    "mean": lambda x, dtype: x.mean(dtype=dtype), "prod": lambda x, dtype: x.prod(dtype=dtype), "sum": lambda x, dtype: x.sum(dtype=dtype),
+    "mean": lambda x, dtype: x.mean(dtype=dtype), "sum": lambda x, dtype: x.sum(dtype=dtype),
 }
 
 
@@ -30,16 +30,7 @@ def test_a_half_type_is_asked_for(values, name, dtype):
     compiled, x = escapement.jit(function), INPUTS[values]
     for _ in range(3):
         near(compiled(x), function(x), HALF[dtype])
-    if name != "prod":
-        near(torch.compile(function, backend="escapement")(x), function(x), HALF[dtype])
-
-
-@pytest.mark.parametrize("x", [torch.tensor([1000., -1000, .037, .02]).half(), torch.tensor([1.0078125] * 60).bfloat16(), torch.tensor([1.001] * 200).half()])
-def test_products_round_behind_each_factor(x):
-    for function in (lambda x: x.prod(), lambda x: x[:, None].repeat(1, 3).prod(0)):
-        compiled = escapement.jit(function)
-        for _ in range(3):
-            near(compiled(x), function(x), 0)
+    near(torch.compile(function, backend="escapement")(x), function(x), HALF[dtype])
 
 
 @pytest.mark.parametrize("x", [torch.zeros(70000).half(), torch.full((600,), -3.).bfloat16(), torch.tensor([-5., -6., -4.] * 100).half(), torch.randn(7, 33).half()])

