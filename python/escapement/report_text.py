@@ -119,7 +119,8 @@ def kernel_line(fact, inputs):
 
 
 def call_line(fact, inputs):
-    return f"left to ATen: {fact['target']}: {reason(fact)}{place(fact)}"
+    by_whom = "a call of ours" if fact["target"].startswith("escapement::") else "left to ATen"
+    return f"{by_whom}: {fact['target']}: {reason(fact)}{place(fact)}"
 
 
 def apart_line(fact, inputs):

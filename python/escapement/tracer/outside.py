@@ -162,7 +162,7 @@ def is_known(generator):
 def is_unseen(value):
     """Functions that put state where no call of C is seen and a value that is there already is not told from one that comes; or that tell of who calls and traces."""
     numpy = sys.modules.get("numpy")
-    random_of_numpy = getattr(numpy, "random", None)
+    random_of_numpy = sys.modules.get("numpy.random")   # which an attribute would load
     unseen = *((random_of_numpy, name) for name in ("seed", "set_state", "get_state")), (numpy, "set_printoptions"), (torch, "set_printoptions"), (logging, "disable"), *OF_STACKS
     return callable(value) and any(value is getattr(home, name, None) for home, name in unseen if home is not None)
 

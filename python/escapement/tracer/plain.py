@@ -57,7 +57,8 @@ class Plain:
         self._any_variable = False   # of the process is asked for, by functions under other names
         classes, self._packaged = classes_of(search), search.packaged
         self._data = {}   # id of a dict of attributes -> names besides, for methods of libraries that read data
-        self._shown = any(shows_or_compares(function.__code__) for function in search.functions if of_program(source_of(function)))
+        written = [function.__code__ for function in search.functions if of_program(source_of(function))]
+        self._shown = any(map(shows_or_compares, (code for code in written if not code.co_filename.startswith("<string"))))   # dataclasses compare and show themselves
         for owner in search.objects:
             self._note_data(owner)
         self._searched = {id(space) for space, _ in search.spaces}   # which are added in any case

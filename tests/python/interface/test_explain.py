@@ -59,12 +59,13 @@ def test_strides_of_another_layout_are_symbols_too():
 def test_ops_left_to_aten_have_a_reason_and_a_line():
     def body(x):
         y = torch.sort(x, 0)[0]
-        return F.dropout(y.exp(), 0.5, True)
+        return F.dropout(torch.poisson(y.exp()), 0.5, True)
 
     report = explain(body, torch.randn(6, 3))
     first = body.__code__.co_firstlineno
     assert some(report, "left to ATen: aten::sort", "call_no_row", f"test_explain.py:{first + 1} in body")
-    assert some(report, "left to ATen: aten::dropout", "call_random", f"test_explain.py:{first + 2}")
+    assert some(report, "left to ATen: aten::poisson", "call_random", f"test_explain.py:{first + 2}")
+    assert some(report, "a call of ours: escapement::random_mask", "call_random", f"test_explain.py:{first + 2}")
     assert some(report, "apart: call | exp", "apart_library_call")
 
 
