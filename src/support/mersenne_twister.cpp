@@ -5,7 +5,7 @@
 #include <cmath>
 
 // The same loop for several processors, chosen when the library is loaded.
-#if defined(__x86_64__) && defined(__linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define ESCAPEMENT_FOR_EACH_PROCESSOR __attribute__((target_clones("arch=x86-64-v4", "avx2", "default"), optimize("O3")))
 #else
 #define ESCAPEMENT_FOR_EACH_PROCESSOR

@@ -16,7 +16,7 @@ namespace escapement {
 
 namespace {
 
-constexpr int64_t kFewest = 64;      // to copy the generator's state costs as much as some dozens of draws
+constexpr int64_t kFewest = 192;     // to copy the generator's state costs as much as a hundred draws
 constexpr int64_t kAtOnce = 2048;    // draws whose words stay near
 
 MersenneTwister twister_of(const at::mt19937_data_pod& data) { return {data.state_, MersenneTwister::kWords + 1 - static_cast<size_t>(data.left_)}; }

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 
 import escapement
 
-SHAPES = [(7, 11), (64, 513), (1,), (5, 13, 1), (63,), (64,), (65,), (2, 1, 312), (4999,), (7, 11)]
+SHAPES = [(7, 11), (64, 513), (1,), (5, 13, 1), (63,), (64,), (65,), (2, 1, 312), (191,), (192,), (4999,), (7, 11)]
 TYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
 
 
