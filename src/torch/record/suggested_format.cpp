@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "torch/record/copies.h"
-#include "torch/record/seen_layout.h"
 #include "torch/record/wrapper.h"
 #include "trace/layout.h"
 
@@ -354,18 +353,6 @@ class GivenStrides {
   std::vector<Dim> strides_;   // none: not known
 };
 
-// What the caller's strides suggest, and with it all that keeps them, is a guard.
-bool Claims::hold_given(ValueId value) const {
-  if (!call_.tape.input_of(value)) return true;
-  const int rank = trace_.type(value).rank();
-  const at::Tensor real = call_.tape.given(value);
-  if ((rank != 4 && rank != 5) || real.numel() == 0) return hold_strides_of_input(call_.tape, value, kBecause), true;
-  GivenStrides strides(call_, *this, value, real);
-  if (strides.are_known()) strides.hold();
-  else hold_ones(call_, trace_.type(value));
-  return true;
-}
-
 bool is_written(const OpCall& call, int argument) {
   return std::find(call.plan.writes.begin(), call.plan.writes.end(), static_cast<uint32_t>(argument)) != call.plan.writes.end();
 }
@@ -381,6 +368,16 @@ bool looks_at_format(const OpCall& call) {
 bool convolves_lines(const OpCall& call) { return call.find("weight") == 1 && call.value_at(1) && call.type(call.value_at(1)).rank() == 3; }
 
 bool is_line(const at::Tensor& real) { return real.defined() && real.layout() == c10::kStrided && real.dim() == 3 && real.numel() != 0; }
+
+// What the caller's strides suggest, and with it all that keeps them, is a guard.
+bool Claims::hold_given(ValueId value) const {
+  if (!call_.tape.input_of(value)) return true;
+  const at::Tensor real = call_.tape.given(value);
+  if (!is_image(real) && !(is_line(real) && convolves_lines(call_))) return true;
+  GivenStrides strides(call_, *this, value, real);
+  if (strides.are_known()) strides.hold();
+  return true;
+}
 
 // They are made contiguous, and convolved as images of one row. What is contiguous only because it has one channel or one position keeps its strides,
 // and an image of such strides suggests channels last. With one line, more is contiguous then.

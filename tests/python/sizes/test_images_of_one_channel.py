@@ -63,3 +63,29 @@ def test_lines():
     compiled = escapement.jit(function)
     for x in [torch.randn(2, 8, 1).transpose(1, 2), torch.randn(2, 1, 8)] * 3:
         assert compiled(x).stride() == function(x).stride()
+
+
+BUFFER, IMAGE, SEQUENCE = torch.arange(2000.0).sin(), torch.arange(4096.0).cos().view(1, 1, 64, 64), torch.arange(2400.0).sin().view(1, 300, 8)
+LINES, IMAGES, STEPS = torch.ones(4, 1, 3), torch.ones(4, 1, 3, 3), torch.ones(4, 8, 3)
+PARTS = {   # of a batch of one, whose stride is that of something longer
+    "lines": (lambda x: F.conv1d(x.unsqueeze(1), LINES), lambda n: BUFFER[None, 3:3 + n]), "lines, doubled": (lambda x: F.conv1d((x * 2)[:, None], LINES), lambda n: BUFFER[None, 3:3 + n]),
+    "lines, centred": (lambda x: F.conv1d((x - x.mean())[:, None], LINES), lambda n: BUFFER[None, 3:3 + n]),
+    "lines, joined": (lambda x: F.conv1d(torch.cat([x, x], 1)[:, None], LINES), lambda n: BUFFER[None, 3:3 + n]),
+    "steps": (lambda x: F.conv1d(x.transpose(1, 2), STEPS), lambda n: SEQUENCE[:, 3:3 + n]), "steps, doubled": (lambda x: F.conv1d(x.transpose(1, 2) * 2, STEPS), lambda n: SEQUENCE[:, 3:3 + n]),
+    "images": (lambda x: F.conv2d(x, IMAGES), lambda n: IMAGE[:, :, 3:3 + n, 5:5 + n]), "images, doubled": (lambda x: F.conv2d(x * 2, IMAGES), lambda n: IMAGE[:, :, 3:3 + n, 5:5 + n]),
+    "images without channels": (lambda x: F.conv2d((x + 1)[:, None], IMAGES), lambda n: IMAGE[0, :, 3:3 + n, 5:5 + n]),
+}
+
+
+@pytest.mark.parametrize("way", ["jit", "compile"])
+@pytest.mark.parametrize("name", PARTS)
+@torch.no_grad()
+def test_parts_of_something_longer_take_one_recording(name, way):
+    function, part = PARTS[name]
+    compiled = escapement.jit(function) if way == "jit" else torch.compile(function, backend="escapement")
+    before = escapement.stats().get("recordings", 0)
+    for n in (9, 17, 33, 12, 40, 21, 9):
+        got, expected = compiled(part(n)), function(part(n))
+        torch.testing.assert_close(got, expected)
+        assert got.stride() == expected.stride(), n
+    assert escapement.stats()["recordings"] == before + 1
