@@ -90,7 +90,7 @@ class Plain:
             if (id(space), name) not in self._seen:
                 self._seen.add((id(space), name))
                 self.places.append((space, name))
-            self._ask_of(space.get(name))
+            self._ask_of(space.get(name), named=name in self._own_names)
         programs = [function for function in (*search.functions, *methods) if of_program(source_of(function))]
         self.places.extend((space, NAME) for space in modules_naming_it(programs) if (id(space), NAME) not in self._seen)   # which it may define yet
         self._add_of_thread(search)
@@ -184,9 +184,9 @@ class Plain:
         elif read is not None:
             self.places.append((self._looked(read, value), "now"))
 
-    def _ask_of(self, value):
-        """What a function of a library tells, or changes, behind which nothing can be compared."""
-        if is_unseen(value):
+    def _ask_of(self, value, named=True):
+        """What a function of a library tells, or changes, behind which nothing can be compared. `named`: by the program, not by libraries among themselves."""
+        if named and is_unseen(value):
             self._give_up(f"what {value.__name__}() sets or tells")
         read = answering(value)
         if read is not None and read not in self._answers:
