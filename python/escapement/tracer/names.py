@@ -252,12 +252,42 @@ def reaches_modules_by_name(code):
 
 
 @functools.lru_cache(maxsize=16384)
-def shows_or_compares(code):
-    """Objects, perhaps: as texts, or with each other. With numbers and texts in the code others are not."""
-    if not SHOWING.isdisjoint(code.co_names) or has_any(code, WRITING_TEXTS):
-        return True
-    steps = [step for step in dis.get_instructions(code) if step.opname not in SILENT] if has_any(code, COMPARING) else ()
-    return any(step.opname in COMPARING and step.argval not in ORDERS and before.opname != "LOAD_CONST" for before, step in zip(steps, steps[1:])) or any(map(shows_or_compares, inner_code(code)))
+def shown_or_compared(code):
+    """Names of what the code may make a text of, or compare with another object: `self.c` in `f"{self.c}"`; all where `repr` and the like are called. What a call gives has none."""
+    inner = frozenset(itertools.chain(*map(shown_or_compared, inner_code(code))))
+    if not SHOWING.isdisjoint(code.co_names):
+        return inner.union(code.co_names, code.co_freevars)
+    if not has_any(code, WRITING_TEXTS | COMPARING):
+        return inner
+    steps = [step for step in dis.get_instructions(code) if step.opname not in SILENT]
+    return inner.union(*(names_of_sides(steps, at) for at, step in enumerate(steps)))
+
+
+def names_of_sides(steps, at):
+    step = steps[at]
+    if step.opname in WRITING_TEXTS:
+        return operand(steps, at - 1 - (steps[at - 1].opname == "LOAD_CONST"))[0]   # behind which a format may stand
+    if step.opname not in COMPARING or step.argval in ORDERS:
+        return frozenset()
+    right, start = operand(steps, at - 1)
+    return right | operand(steps, start - 1)[0]
+
+
+def operand(steps, at):
+    """What has been put onto the stack by this instruction: its names, and where the first instruction for it stands."""
+    step = steps[at] if at >= 0 else None
+    if step is not None and step.opname in ("BUILD_LIST", "BUILD_TUPLE", "BUILD_SET"):
+        names, start = frozenset(), at
+        for _ in range(step.arg):
+            found, start = operand(steps, start - 1)
+            names |= found
+        return names, start
+    if step is None or not step.opname.startswith("LOAD_") or type(step.argval) is not str:
+        return frozenset(), at
+    start = at
+    while start > 0 and steps[start].opname == "LOAD_ATTR":
+        start -= 1
+    return frozenset() if step.opname == "LOAD_CONST" else frozenset([step.argval]), start
 
 
 def with_inner(code):

@@ -24,7 +24,7 @@ import torch
 from ..limits import ARRAY_BYTES, ITEMS, OBJECT_DEPTH, PLACES
 from .asked import NOT_CALLED, All, classes_of, may_be_anything, names_in_class, names_of_own, names_read
 from .library_objects import UNKNOWN, Looked, answering, data_parts, of_decimal, reading
-from .names import ENVIRONMENT, EXPANDING, reaches_modules_by_name, shows_or_compares, texts_in, variables_in
+from .names import ENVIRONMENT, EXPANDING, reaches_modules_by_name, shown_or_compared, texts_in, variables_in
 from .objects import is_a, length_of, space_of_class, values_in
 from .homes import file_in, file_of, is_own, of_library, of_package, of_program, source_of
 from .number_types import NAME, modules_naming_it
@@ -57,8 +57,7 @@ class Plain:
         self._any_variable = False   # of the process is asked for, by functions under other names
         classes, self._packaged = classes_of(search), search.packaged
         self._data = {}   # id of a dict of attributes -> names besides, for methods of libraries that read data
-        written = [function.__code__ for function in search.functions if of_program(source_of(function))]
-        self._shown = any(map(shows_or_compares, (code for code in written if not code.co_filename.startswith("<string"))))   # dataclasses compare and show themselves
+        self._shown = spaces_shown(search)
         for owner in search.objects:
             self._note_data(owner)
         self._searched = {id(space) for space, _ in search.spaces}   # which are added in any case
@@ -157,7 +156,7 @@ class Plain:
 
     def _note_data(self, owner):
         parts = data_parts(type(owner))
-        if self._shown and is_a(owner, types.SimpleNamespace):   # its own words for that are written in C
+        if id(owner) in self._shown:   # its own words for that are written in C
             self._data[id(space_of(owner))] = [name for name, value in space_of(owner).items() if is_a(value, (*COMPARED, *LISTS, tuple))]
         if parts:
             self._data[id(space_of(owner))] = frozenset().union(*map(names_in_class, parts))
@@ -327,6 +326,19 @@ class Plain:
         """Equal for equal values. What is compared by identity must be kept while the key is."""
         unlike = (object(),) if self.unknown else ()   # two looks at what nobody can compare are never alike
         return tuple((name, frozen(content_of(container, name))) for container, name in self.places) + unlike
+
+
+def spaces_shown(search):
+    """Objects whose attributes code in C reads, where they are shown or compared: by a name that stands for one in the function's code, or is an attribute of anything met."""
+    programs = [function for function in search.functions if of_program(source_of(function)) and not function.__code__.co_filename.startswith("<string")]   # which dataclasses write
+    found, names = set(), frozenset().union(*(shown_or_compared(function.__code__) for function in programs))
+    for function in programs if names else ():
+        cells = zip(function.__code__.co_freevars, function.__closure__ or ())
+        values = [*(function.__globals__.get(name) for name in names), *(cell_content(cell) for name, cell in cells if name in names)]
+        found.update(id(value) for value in values if is_a(value, types.SimpleNamespace))
+    for space, _ in search.spaces if names else ():
+        found.update(id(space[name]) for name in names if is_a(space.get(name), types.SimpleNamespace))
+    return found
 
 
 def is_environment(value):

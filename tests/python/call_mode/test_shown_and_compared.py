@@ -63,12 +63,16 @@ def says(x):
     return x * state.zoom + (len("{}".format(3)) - 1) + 0 * len('{"json": 1}')
 
 
-@pytest.mark.parametrize("function", [counts, says])
+def writes(x):
+    return (x * state.zoom, f"{x.dtype} of {state.zoom}", [x.dim()] == [1])[0]
+
+
+@pytest.mark.parametrize("function", [counts, says, writes])
 @torch.no_grad()
 def test_what_is_not_read_costs_nothing(function):
     compiled = escapement.jit(function)
     for call in range(6):
-        state.calls = call if function is counts else 0
+        state.calls = 0 if function is says else call
         assert compiled(torch.ones(call)).tolist() == [2.0] * call
     info = compiled.info()
     assert info["recordings"] <= 2 and not info["eager"], info
