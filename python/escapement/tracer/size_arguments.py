@@ -71,7 +71,9 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     if dtype not in KINDS:
         return None
     made = [torch.full((), number, dtype=dtype, device=device) for number in numbers]
-    return torch.stack(made).reshape(shape) if shape else made[0]
+    for length in reversed(shape):   # a reshape would be a view, which can be asked for
+        made = [torch.stack(made[start:start + length]) for start in range(0, len(made), length)]
+    return made[0]
 
 
 def as_tensor(data, dtype=None, device=None):
