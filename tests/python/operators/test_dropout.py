@@ -5,7 +5,7 @@ import torch.nn.functional as F
 
 import escapement
 
-SHAPES = [(7, 11), (64, 513), (1,), (5, 13, 1), (63,), (64,), (65,), (2, 1, 312), (191,), (192,), (4999,), (7, 11)]
+SHAPES = [(7, 11), (64, 513), (0, 5), (1,), (5, 13, 1), (63,), (64,), (65,), (2, 1, 312), (191,), (192,), (4999,), (7, 11)]
 TYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
 
 
@@ -30,6 +30,8 @@ def test_the_numbers_are_eagers(p, dtype):
                 assert torch.equal(got, expected), (shape, before)
     info = compiled.info()["regions"][0]
     assert info["recordings"] == len({len(shape) for shape in SHAPES}) and sum(version["hits"] for version in info["versions"]) >= 30, info
+    for version in info["versions"]:   # one kernel behind the drawing
+        assert [kernel["launches"] for kernel in version["kernels"]] == [1] and [call["target"] for call in version["calls"]] == ["escapement::random_mask"], version
 
 
 @pytest.mark.parametrize("p", [0.0, 1.0])
