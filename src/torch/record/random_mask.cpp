@@ -45,12 +45,26 @@ void draw(at::CPUGeneratorImpl& generator, double keep, std::span<bool> mask) {
   generator.set_engine(engine_of(twister, data));
 }
 
+std::span<bool> elements(const at::Tensor& mask) { return {mask.mutable_data_ptr<bool>(), static_cast<size_t>(mask.numel())}; }
+
+// A torch that is built in another way draws from Bernoulli distributions by a generator of MKL's: asked once, since nothing says so.
+bool draws_as_torch() {
+  static const bool same = [] {
+    constexpr double kKeep = 0.3;
+    const at::Generator theirs = at::detail::createCPUGenerator(1), ours = at::detail::createCPUGenerator(1);
+    const at::Tensor expected = at::empty({kFewest}, at::kBool).bernoulli_(kKeep, theirs), mask = at::empty({kFewest}, at::kBool);
+    draw(*at::check_generator<at::CPUGeneratorImpl>(ours), kKeep, elements(mask));
+    return mask.equal(expected) && ours.get_state().equal(theirs.get_state());
+  }();
+  return same;
+}
+
 at::Tensor random_mask_on_cpu(c10::SymIntArrayRef size, double keep) {
   at::Tensor mask = at::empty(C10_AS_INTARRAYREF_SLOW(size), at::kBool);
-  if (mask.numel() < kFewest || !(keep >= 0 && keep <= 1)) return mask.bernoulli_(keep);
+  if (mask.numel() < kFewest || !(keep >= 0 && keep <= 1) || !draws_as_torch()) return mask.bernoulli_(keep);
   auto* const generator = at::get_generator_or_default<at::CPUGeneratorImpl>(std::nullopt, at::detail::getDefaultCPUGenerator());
   const std::lock_guard lock(generator->mutex_);
-  draw(*generator, keep, std::span(mask.mutable_data_ptr<bool>(), static_cast<size_t>(mask.numel())));
+  draw(*generator, keep, elements(mask));
   return mask;
 }
 
