@@ -15,6 +15,10 @@ from ..limits import KEY_DEPTH, KEY_VALUES
 
 NOT_LOOKED_INTO = (type, types.ModuleType, types.FunctionType, types.MethodType)
 PLAIN = (str, int, float, bool, bytes, type(None))   # keys whose text is theirs
+# torch's own words: a class of the program's may have others, which eager does not ask here, and which fail on what is half made.
+DIM, STRIDE = torch._C.TensorBase.dim, torch._C.TensorBase.stride
+DTYPE, DEVICE, LAYOUT, SHAPE, REQUIRES_GRAD, IS_NESTED = (
+    getattr(torch._C.TensorBase, name).__get__ for name in ("dtype", "device", "layout", "shape", "requires_grad", "is_nested"))
 
 
 numbers, numbered = itertools.count(1), {}   # id -> (weak reference, number)
@@ -58,7 +62,7 @@ def modes():
 def value_key(name, value, depth, looked_at):
     """`looked_at`: the identities of the containers so far; none is entered twice."""
     if isinstance(value, torch.Tensor):
-        return [(name, value.dim(), value.dtype, str(value.device), value.requires_grad, layout_class(value))]
+        return [(name, *tensor_key(value))]
     if isinstance(value, types.MethodType) and isinstance(value.__self__, torch.nn.Module):
         value = value.__self__
     if isinstance(value, torch.nn.Module):
@@ -68,6 +72,13 @@ def value_key(name, value, depth, looked_at):
         looked_at.add(id(value))
     parts = (part for key, item in inside for part in value_key((name, key), item, depth - 1, looked_at))
     return list(dict.fromkeys(parts))
+
+
+def tensor_key(tensor):
+    try:
+        return DIM(tensor), DTYPE(tensor), str(DEVICE(tensor)), REQUIRES_GRAD(tensor), layout_class(tensor)
+    except Exception:   # a class may answer for all of them (`__torch_dispatch__`), and its `__new__` is a frame that Dynamo asks for
+        return (type(tensor),)
 
 
 def module_key(name, module):
@@ -113,13 +124,15 @@ def layout_class(value):
     """How the strides follow from the sizes. Dynamo infers each stride as the product of another dim's size and stride and guards
     on that, so the tensors which can share a version are those of one pattern. A size of 0 inside breaks every pattern (torch counts
     it as 1 there), so tensors without elements are a class of their own unless they fit the dense one."""
-    if value.layout != torch.strided or value.is_nested:
-        return str(value.layout)
-    sizes, strides = tuple(value.shape), value.stride()
+    if LAYOUT(value) != torch.strided or IS_NESTED(value):
+        return str(LAYOUT(value))
+    sizes, strides = tuple(SHAPE(value)), STRIDE(value)
+    if not all(type(number) is int for number in (*sizes, *strides)):
+        return "symbolic"   # to compare them would be a guard of somebody's
     expected = 1
     for size, stride in zip(reversed(sizes), reversed(strides)):
         if stride != expected:
-            return pattern(sizes, strides) if value.numel() else "empty"
+            return pattern(sizes, strides) if 0 not in sizes else "empty"
         expected *= size
     return "dense"
 

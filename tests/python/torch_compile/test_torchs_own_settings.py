@@ -242,6 +242,45 @@ def compiled_autograd(compiled):
 
 
 @row
+def compiled_autograd_inside(compiled):
+    """Dynamo is asked then for frames of torch's own, too, among them the one that makes a fake tensor."""
+    model = network()
+
+    def step(x):
+        loss = model(x).square().mean()
+        loss.backward()
+        return loss
+
+    with dynamo(compiled_autograd=True):
+        stepped, results = compiled(step), []
+        for rows in SIZES:
+            model.zero_grad()
+            results += [stepped(data(rows)), *(parameter.grad.clone() for parameter in model.parameters())]
+        return results
+
+
+class Half(torch.Tensor):
+    """Answers for its own device, which it cannot before it is whole."""
+
+    @staticmethod
+    def __new__(cls, data):
+        made = torch.Tensor._make_wrapper_subclass(cls, data.shape, dtype=data.dtype, device=data.device)
+        made.data_inside = data
+        return made
+
+    device = property(lambda self: self.data_inside.device)
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        return func(*[each.data_inside if isinstance(each, cls) else each for each in args], **kwargs or {})
+
+
+@row
+def half_made_tensors(compiled):
+    return called(compiled(lambda x: Half(x) * 2 + x.shape[0]))
+
+
+@row
 def while_loop(compiled):
     from torch._higher_order_ops import while_loop as loop
 
