@@ -91,6 +91,7 @@ Dim DimTable::Impl::constant(int64_t value) { return value == 0 ? intern(Terms()
 
 Var DimTable::Impl::new_variable(Variable variable) {
   const auto index = static_cast<Var>(variables.size());
+  variable.is_born = variable.is_atom ? is_born(variable.a) || is_born(variable.b) : symbols[variable.symbol.index].kind == SymbolKind::born;
   variable.self = intern(Term{monomial(std::span(&index, 1)), 1});
   variables.push_back(variable);
   return index;
@@ -254,6 +255,12 @@ std::optional<Var> DimTable::Impl::lone_variable(Dim a) const {
 int64_t DimTable::Impl::constant_part(Dim a) const {
   const Terms p = poly(a);
   return !p.empty() && p.back().monomial == 0 ? p.back().coefficient : 0;
+}
+
+bool DimTable::Impl::is_born(Dim a) const {
+  return std::ranges::any_of(poly(a), [&](const Term& term) {
+    return std::ranges::any_of(vars(term), [&](Var v) { return variables[v].is_born; });
+  });
 }
 
 // --- the public face of the structural layer

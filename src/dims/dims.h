@@ -121,6 +121,9 @@ class DimTable {
   void assume_range(Dim a, Range range);  // intersected with what is known; an empty range is a UserError
   // Many at once: each is asked against what was known before all of them, so that they cost what their terms cost.
   void assume_ranges(std::span<const Dim> dims, Range range);
+  // What follows, since this was asked last, from facts of born symbols for expressions without any: the table does not take it for known
+  // before somebody's guard tests it at entry.
+  std::vector<DimFact> take_older();
   std::span<const DimFact> facts() const;
   void restore(const DimFact& fact);      // assumes it and lists it even if it is implied: for readers of text
 

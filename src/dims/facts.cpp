@@ -3,9 +3,14 @@
 // A fact `a == b` is solved for one variable if that is possible without search (coefficient 1 and no other occurrence); else
 // the primitive form of a - b joins the forms known to be zero, and `same` looks multiples of it up. Solved variables never
 // occur in the right sides made later, so rewriting terminates.
+//
+// A fact is somebody's guard, and one of a born symbol is tested when the program has begun. Nothing may follow from it for sizes of the inputs
+// alone: kernels that run in front of that test would rely on it. So such an equality is solved for what is born, and what was known of that
+// is no fact of an expression of inputs that takes its place, but waits to be made a guard of it (take_older).
 #include <algorithm>
 #include <numeric>
 #include <tuple>
+#include <utility>
 
 #include "dims/impl.h"
 
@@ -222,6 +227,7 @@ std::optional<Var> DimTable::Impl::solvable(Dim whole, Dim a, Dim b) {
   for (const Term& term : poly(whole)) {
     if (vars(term).size() != 1 || (term.coefficient != 1 && term.coefficient != -1)) continue;
     const Var v = vars(term)[0];
+    if (variables[v].is_born != is_born(whole)) continue;
     const Dim rest = sub(whole, intern(term));
     if (occurs(v, rest)) continue;
     // `n == expression` is read as the definition of n rather than of something in the expression; but where the expression is too
@@ -255,6 +261,7 @@ void DimTable::Impl::learn_zero(Dim whole, Dim a, Dim b) {
   for (const Term& term : poly(whole))
     if (vars(term).size() == 1 && vars(term)[0] == *v) coefficient = term.coefficient;
   const Dim rest = sub(whole, scale(of(*v), coefficient));
+  if (variables[*v].is_born && !literal(rest) && born_zeros.size() < kBornZeros) born_zeros.push_back(whole);
   solve_for(*v, scale(rest, -coefficient));
 }
 
@@ -262,8 +269,13 @@ void DimTable::Impl::solve_for(Var v, Dim value) {
   const Range known = variable_range(v);
   solved.emplace(v, value);
   changed();
-  add_bound(canonical(value), known);
+  move_bound(canonical(value), known, variables[v].is_born);
   rekey(v);
+}
+
+void DimTable::Impl::move_bound(Dim to, Range known, bool was_born) {
+  if (literal(to) || is_born(to) == was_born) return add_bound(to, known);
+  if (intersect(range(to), known) != range(to)) older.push_back(DimFact{DimFact::Kind::range, to, {}, known});
 }
 
 // Facts are keyed by canonical forms: those that held `v` have new keys now.
@@ -273,9 +285,15 @@ void DimTable::Impl::rekey(Var v) {
     if (occurs(v, key)) moved.emplace_back(key, range);
   std::sort(moved.begin(), moved.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
   for (const auto& [key, range] : moved) bounds.erase(key);
-  for (const auto& [key, range] : moved) add_bound(canonical(key), range);
-  for (Dim& zero : zeros)
-    if (occurs(v, zero)) zero = without_content(canonical(zero));
+  for (const auto& [key, range] : moved) move_bound(canonical(key), range, is_born(key));
+  std::erase_if(zeros, [&](Dim& zero) {
+    if (!occurs(v, zero)) return false;
+    const bool was_born = is_born(zero);
+    zero = without_content(canonical(zero));
+    if (is_born(zero) == was_born) return false;
+    if (literal(zero) != 0) older.push_back(DimFact{DimFact::Kind::equal, zero, constant(0), {}});
+    return true;
+  });
   std::vector<std::pair<Var, Dim>> stale;  // solved atoms over v: their rebuilt form has the same value
   for (const auto& [atom, value] : solved)
     if (variables[atom].is_atom && atom != v && (occurs(v, variables[atom].a) || occurs(v, variables[atom].b)))
@@ -285,7 +303,9 @@ void DimTable::Impl::rekey(Var v) {
     const Variable variable = variables[atom];
     const Dim rebuilt = build(variable.op, canonical(variable.a), canonical(variable.b));
     const auto lone = lone_variable(rebuilt);
-    if (lone && variables[*lone].is_atom && !solved.contains(*lone)) solved.emplace(*lone, value), changed();
+    if (!lone || !variables[*lone].is_atom || solved.contains(*lone)) continue;
+    if (variables[*lone].is_born == variable.is_born) solved.emplace(*lone, value), changed();
+    else older.push_back(DimFact{DimFact::Kind::equal, rebuilt, value, {}});
   }
 }
 
@@ -307,6 +327,8 @@ void DimTable::assume_equal(Dim a, Dim b) {
   }
   t.facts.push_back(DimFact{DimFact::Kind::equal, a, b, {}});
 }
+
+std::vector<DimFact> DimTable::take_older() { return std::exchange(impl_->older, {}); }
 
 std::span<const DimFact> DimTable::facts() const { return impl_->facts; }
 
@@ -350,8 +372,25 @@ Truth DimTable::less(Dim a, Dim b) const {
   const auto apart = impl_->difference(b, a);
   if (!apart) return Truth::unknown;
   if (impl_->known_zero(*apart)) return Truth::no;
-  const Truth known = positive(impl_->range(*apart));
-  return known != Truth::unknown ? known : impl_->less_as_written(a, b);
+  Truth known = positive(impl_->range(*apart));
+  if (known == Truth::unknown) known = impl_->less_as_written(a, b);
+  return known != Truth::unknown ? known : impl_->positive_by_born_zeros(*apart);
+}
+
+// What is left of a size behind some lengths that make it up is the sum of the other lengths, which says more than what the last of them was
+// solved for.
+Truth DimTable::Impl::positive_by_born_zeros(Dim a) {
+  if (!is_born(a)) return Truth::unknown;
+  for (const Dim zero : born_zeros) {
+    for (const int64_t sign : {1, -1}) {
+      try {
+        const Truth known = positive(range(add(a, scale(zero, sign))));
+        if (known != Truth::unknown) return known;
+      } catch (const UserError&) {  // beyond 64 bits
+      }
+    }
+  }
+  return Truth::unknown;
 }
 
 // The value is the same, but the bounds may say more: a sum of lengths is never negative, whatever short name stands for it now.

@@ -30,6 +30,7 @@ struct Variable {
   SizeOp op = SizeOp::floordiv;
   Dim a, b;
   Dim self;  // the variable as an expression
+  bool is_born = false;  // a born symbol, or holds one: known only while the program runs
 };
 
 // The variables of a product while it is made: ascending in variable order, with repetition.
@@ -152,9 +153,13 @@ struct DimTable::Impl {
   std::optional<Var> lone_variable(Dim a) const;  // exactly one variable, coefficient 1
   int64_t constant_part(Dim a) const;
   bool occurs(Var v, Dim a) const;                // anywhere, also inside atoms
+  bool is_born(Dim a) const;                      // holds a born symbol
 
   // --- fact layer
   std::vector<DimFact> facts;
+  std::vector<DimFact> older;                 // take_older
+  std::vector<Dim> born_zeros;                // the first equalities that a born symbol was solved from, as forms that are zero
+  static constexpr size_t kBornZeros = 16;
   std::unordered_map<Var, Dim> solved;        // variable -> what it equals; the right sides hold no solved variable when made
   std::vector<Dim> zeros;                     // primitive forms known to be zero that no variable could be solved from
   std::unordered_map<Dim, Range> bounds;      // primitive form without constant -> range
@@ -203,10 +208,12 @@ struct DimTable::Impl {
   std::optional<int64_t> split_lower_bound(Dim a, size_t term, int depth);
   std::optional<Dim> difference(Dim a, Dim b);  // canonical a - b; empty on overflow
   Truth less_as_written(Dim a, Dim b);
+  Truth positive_by_born_zeros(Dim canonical_dim);
   bool known_zero(Dim canonical_dim);
   bool same(Dim a, Dim b);
   void add_bound(Dim canonical_dim, Range range);
   void solve_for(Var v, Dim value);
+  void move_bound(Dim to, Range known, bool was_born);
   void rekey(Var v);
   std::optional<Var> solvable(Dim primitive_dim, Dim a, Dim b);
   int elimination_rank(Var v) const;

@@ -2,6 +2,7 @@
 #include "trace/builder.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "trace/layout.h"
 #include "trace/op_rules.h"
@@ -232,7 +233,26 @@ bool Builder::has_guard(Guard::Kind kind, Dim left, Dim right) const {
   });
 }
 
+std::pair<Dim, Dim> Builder::oldest(Guard::Kind kind, Dim left, Dim right) {
+  const InstrId bound = bound_after(left, right);
+  const auto is_older = [&](Dim a, Dim b) {
+    const InstrId now = bound_after(a, b);
+    return !now || now < bound;
+  };
+  if (!bound) return {left, right};
+  const Dim a = dims().canonical(left), b = dims().canonical(right);
+  if (is_older(a, b)) return {a, b};
+  if (kind == Guard::Kind::broadcast) return {left, right};
+  try {
+    const Dim apart = dims().canonical(dims().sub(a, b)), zero = dims().constant(0);
+    if (is_older(apart, zero)) return {apart, zero};
+  } catch (const UserError&) {  // beyond 64 bits
+  }
+  return {left, right};
+}
+
 void Builder::guard(Guard::Kind kind, Dim left, Dim right, std::string because, InstrId after) {
+  std::tie(left, right) = oldest(kind, left, right);
   const Truth truth = known(dims(), kind, left, right);
   if (truth == Truth::yes) return;
   if (truth == Truth::no)
@@ -245,7 +265,19 @@ void Builder::guard(Guard::Kind kind, Dim left, Dim right, std::string because, 
   const InstrId bound = bound_after(left, right);
   if (bound && (!after || after < bound)) after = bound;
   assume(dims(), kind, left, right);
-  trace_.guards.push_back(Guard{kind, left, right, after, std::move(because), location_});
+  trace_.guards.push_back(Guard{kind, left, right, after, because, location_});
+  guard_older(because);
+}
+
+void Builder::guard_older(const std::string& because) {
+  for (const DimFact& fact : dims().take_older()) {
+    if (fact.kind == DimFact::Kind::equal) {
+      guard(Guard::Kind::equal, fact.left, fact.right, because);
+      continue;
+    }
+    if (fact.range.low != Range::kMin) guard(Guard::Kind::less_equal, dims().constant(fact.range.low), fact.left, because);
+    if (fact.range.high != Range::kMax) guard(Guard::Kind::less_equal, fact.left, dims().constant(fact.range.high), because);
+  }
 }
 
 // --- helpers

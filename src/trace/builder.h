@@ -58,6 +58,9 @@ class Builder {
   // Adds the guard and tells the DimTable. Does nothing if the relation is known already; UserError if it can never hold.
   // It is placed after `after` and after the instructions that bind its symbols, whichever is last.
   void guard(Guard::Kind kind, Dim left, Dim right, std::string because, InstrId after = {});
+  // The sides of the same relation, as early as it can be tested: of `u0 == s1`, where u0 is s0, that s0 is s1. What follows for the inputs
+  // is a guard of theirs, since kernels in front of the check rely on it.
+  std::pair<Dim, Dim> oldest(Guard::Kind kind, Dim left, Dim right);
 
   // --- helpers that recorder and passes share
   std::vector<Dim> broadcast(std::span<const Dim> a, std::span<const Dim> b, const char* because);
@@ -74,6 +77,7 @@ class Builder {
   std::vector<const TensorType*> types(std::span<const ValueId> operands) const;
   InstrId bound_after(Dim left, Dim right) const;
   bool has_guard(Guard::Kind kind, Dim left, Dim right) const;
+  void guard_older(const std::string& because);
   void bind_sizes(const TensorType& type, uint32_t input);
 
   Trace& trace_;

@@ -284,6 +284,56 @@ TEST(Dims, SourcesOfEarlierSymbolsSurviveEqualities) {
   EXPECT_EQ(dims.canonical(u0), s0) << "an input's symbol represents a born one, not the other way round";
 }
 
+// What is told of a born symbol is tested when the program has begun: nothing may follow from it for kernels that ran before.
+TEST(Dims, NothingFollowsFromBornSymbolsForInputs) {
+  const auto with_facts = [](auto assume) {
+    DimTable dims;
+    make_symbols(dims, 3);
+    make_symbols(dims, 2, SymbolKind::born);
+    assume(dims);
+    return dims;
+  };
+  const auto equal = [](DimTable& dims, const char* a, const char* b) { dims.assume_equal(dims.parse(a), dims.parse(b)); };
+  const DimTable moved = with_facts([&](DimTable& dims) {
+    dims.assume_range(dims.parse("u0"), {5, 9});
+    dims.assume_range(dims.parse("u0 - s1"), {0, Range::kMax});
+    equal(dims, "floordiv(u0, 2)", "s2");
+    equal(dims, "u0*u0", "s1*s2");
+    equal(dims, "u0", "s0");
+  });
+  DimTable asked = moved;
+  EXPECT_EQ(asked.canonical(asked.parse("u0")), asked.parse("s0"));
+  EXPECT_EQ(asked.range(asked.parse("s0")), (Range{0, Range::kMax})) << "what is known of u0 is no fact of s0";
+  EXPECT_EQ(asked.less_equal(asked.parse("s1"), asked.parse("s0")), Truth::unknown);
+  EXPECT_FALSE(asked.same(asked.parse("floordiv(s0, 2)"), asked.parse("s2")));
+  EXPECT_FALSE(asked.same(asked.parse("s0*s0"), asked.parse("s1*s2")));
+  for (const DimFact& fact : asked.take_older()) asked.restore(fact);
+  EXPECT_EQ(asked.range(asked.parse("s0")), (Range{5, 9}));
+  EXPECT_EQ(asked.less_equal(asked.parse("s1"), asked.parse("s0")), Truth::yes);
+  EXPECT_TRUE(asked.same(asked.parse("floordiv(s0, 2)"), asked.parse("s2")));
+  EXPECT_TRUE(asked.same(asked.parse("s0*s0"), asked.parse("s1*s2")));
+
+  asked = with_facts([&](DimTable& dims) {
+    equal(dims, "2*u0", "s0");
+    equal(dims, "s1", "2*u0");
+    equal(dims, "s2", "u0 + 1");
+  });
+  EXPECT_EQ(asked.canonical(asked.parse("u0")), asked.parse("s2 - 1")) << "solved for what is born";
+  EXPECT_FALSE(asked.same(asked.parse("s0"), asked.parse("s1")));
+  EXPECT_EQ(asked.divisible(asked.parse("s0"), asked.constant(2)), Truth::unknown);
+
+  for (const DimFact& fact : asked.take_older()) asked.restore(fact);   // as who makes guards of it
+  EXPECT_TRUE(asked.same(asked.parse("2*u0"), asked.parse("s0")));
+  EXPECT_TRUE(asked.same(asked.parse("s0"), asked.parse("s1")));
+
+  asked = with_facts([&](DimTable& dims) {
+    for (const char* length : {"u0", "u1"}) dims.assume_range(dims.parse(length), {0, Range::kMax});
+    equal(dims, "u0 + u1 + s1", "s0");
+  });
+  EXPECT_EQ(asked.less_equal(asked.parse("u0"), asked.parse("s0")), Truth::yes) << "one of the lengths that make up a size";
+  EXPECT_EQ(asked.less_equal(asked.parse("s1"), asked.parse("s0")), Truth::unknown);
+}
+
 // --- overflow
 
 TEST(Dims, OverflowIsAnErrorAndNeverAWrongNumber) {

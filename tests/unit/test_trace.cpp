@@ -370,6 +370,22 @@ TEST(Builder, GuardsKeepTheirSidesAsWritten) {
   EXPECT_NE(p.trace.dims.evaluate(guard.left, unequal), p.trace.dims.evaluate(guard.right, unequal));
 }
 
+// A kernel in front of the check relies on it.
+TEST(Builder, WhatACheckInsideSaysOfInputsIsAskedAtEntry) {
+  Program p;
+  const ValueId x = p.input({5}), y = p.input({5});
+  const ValueId number = p.pointwise(Op::neg, {x});
+  DimTable& dims = p.trace.dims;
+  const Dim born = dims.new_symbol(SymbolKind::born, {Source::Kind::value_size, 0, number, 0}, 5);
+  p.builder.guard(Guard::Kind::less_equal, dims.constant(4), born, "a branch");
+  p.builder.guard(Guard::Kind::equal, born, p.trace.type(x).sizes[0], "a branch");
+  p.builder.guard(Guard::Kind::equal, born, p.trace.type(y).sizes[0], "a branch");
+  std::string texts;
+  for (const Guard& guard : p.trace.guards)
+    texts += dims.to_string(guard.left) + (guard.kind == Guard::Kind::equal ? " == " : " <= ") + dims.to_string(guard.right) + (guard.after ? " inside; " : "; ");
+  EXPECT_EQ(texts, "4 <= u0 inside; u0 == s0 inside; 4 <= s0; s0 == s1; ");
+}
+
 TEST(Builder, InputsBindTheirSymbolsAndSayHowTheyLie) {
   Program p;
   const Dim rows = p.symbol(4), columns = p.symbol(6);
