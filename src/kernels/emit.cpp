@@ -137,7 +137,7 @@ Reg StageEmitter::operand(const GraphNode& node, uint32_t k, const AxisMap& iter
   for (const Edge& e : node.inputs) {
     if (e.operand != k || e.memory) continue;
     const GraphNode& producer = c_.graph.nodes[e.producer];
-    if (e.inlined || node.group != id_) {  // the whole of an inlined expression is inlined
+    if (e.inlined || node.group != id_ || iter != node.iter) {  // the whole of an inlined expression is inlined, on the axes of its reader
       AxisSpace none(c_.tables.dims());
       Reason why;
       to_root(c_.graph.trace, none, v, map, why);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "kernels/fuse.h"
+#include "kernels/given_memory.h"
 #include "support/error.h"
 
 namespace escapement {
@@ -43,7 +44,7 @@ class Bits {
 
 class Grouper {
  public:
-  Grouper(Trace& trace, const FusionLimits& limits) : limits_(limits), made_{make_graph(trace), {}, {}, {}}, graph_(made_.graph) {}
+  Grouper(Trace& trace, const FusionLimits& limits) : limits_(limits), given_(trace), made_{make_graph(trace), {}, {}, {}}, graph_(made_.graph) {}
 
   Grouping run() {
     find_checks();
@@ -69,6 +70,8 @@ class Grouper {
       if (checked[node.instr.index]) checks_.set(n);
       if (acts(node)) acts_.set(n);
     }
+    for (uint32_t n = static_cast<uint32_t>(graph_.nodes.size()); n-- > 0;)   // and what it is computed from
+      if (checks_.test(n)) for_each_predecessor(graph_.nodes[n], [&](uint32_t p) { checks_.set(p); });
   }
 
   // A concatenation stores each of its parts, by who makes them where it is in their kernel.
@@ -94,8 +97,8 @@ class Grouper {
 
   bool acts(const GraphNode& node) const {
     const Instr& instr = graph_.instr(node);
-    const auto is_input = [&](uint32_t operand) { return !graph_.trace[graph_.trace.type(instr.operands[operand]).root].definition; };
-    return (instr.op == Op::call && instr.effect) || std::any_of(instr.writes.begin(), instr.writes.end(), is_input);
+    const auto is_given = [&](uint32_t operand) { return given_.holds(instr.operands[operand]); };
+    return (instr.op == Op::call && instr.effect) || std::any_of(instr.writes.begin(), instr.writes.end(), is_given);
   }
 
   // One holds a check's value, which need not wait for any act, and the other is one or waits for one.
@@ -332,9 +335,10 @@ class Grouper {
   }
 
   FusionLimits limits_;
+  const GivenMemory given_;
   Grouping made_;
   FuseGraph& graph_;
-  Bits checks_, acts_;             // nodes
+  Bits checks_, acts_;             // nodes: what checks wait for, what others see
   CheckedVector<bool> again_;
   CheckedVector<Bits> deps_;
   CheckedVector<bool> stored_;        // nodes

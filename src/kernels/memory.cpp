@@ -211,7 +211,7 @@ class Memory {
 
   bool may_overwrite(const KernelStep& step, uint32_t from, uint32_t to) const {
     const auto read = only_operand(step, from), write = only_operand(step, to);
-    if (!read || !write) return false;
+    if (!read || !write || reads_elsewhere(step, from)) return false;
     const KernelOperand& r = step.operands[*read];
     const KernelOperand& w = step.operands[*write];
     if (r.gathered || r.dtype != w.dtype || !trace_.dims.same(r.offset, w.offset)) return false;
@@ -221,6 +221,14 @@ class Memory {
     const LoopNest& nest = plan_.kernels[step.kernel].nest;
     if (nest.params[*read].written) return false;  // a write that nobody reads is made all the same
     return last_load(nest, *read) <= first_store(nest, *write);
+  }
+
+  // A call may have returned the memory as a value of its own, of which the step reads other elements.
+  bool reads_elsewhere(const KernelStep& step, uint32_t buffer) const {
+    const Storage storage = trace_.type(plan_.buffers[buffer].root).storage;
+    return std::any_of(step.operands.begin(), step.operands.end(), [&](const KernelOperand& o) {
+      return o.buffer != buffer && trace_.type(plan_.buffers[o.buffer].root).storage == storage;
+    });
   }
 
   static size_t last_load(const LoopNest& nest, uint32_t param) {

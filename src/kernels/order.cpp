@@ -94,12 +94,26 @@ class Successors {
   CheckedVector<uint32_t> all_;
 };
 
-// By group: the first of its members that a check reads, if any does.
-CheckedVector<uint32_t> first_checked(const FuseGraph& graph, size_t groups) {
-  CheckedVector<uint32_t> first(groups, UINT32_MAX);
+// The groups in some order in which each comes behind those it waits for.
+std::vector<uint32_t> some_order(const Successors& successors, CheckedVector<uint32_t> waiting) {
+  std::vector<uint32_t> order;
+  for (uint32_t g = 0; g < waiting.size(); ++g)
+    if (waiting[g] == 0) order.push_back(g);
+  for (size_t i = 0; i < order.size(); ++i)
+    for (const uint32_t next : successors.of(order[i]))
+      if (--waiting[next] == 0) order.push_back(next);
+  return order;
+}
+
+// By group: the first node that a check reads, if there is one among its members or among those of the groups that wait for it.
+CheckedVector<uint32_t> first_checked(const FuseGraph& graph, const Successors& successors, const CheckedVector<uint32_t>& waiting) {
+  CheckedVector<uint32_t> first(waiting.size(), UINT32_MAX);
   const CheckedVector<bool> checked = checked_instrs(graph.trace);
   for (uint32_t i = static_cast<uint32_t>(graph.nodes.size()); i-- > 0;)
     if (const GraphNode& node = graph.nodes[i]; checked[node.instr.index] && node.group != kNoIndex) first[node.group] = i;
+  const std::vector<uint32_t> order = some_order(successors, waiting);
+  for (size_t i = order.size(); i-- > 0;)
+    for (const uint32_t next : successors.of(order[i])) first[order[i]] = std::min(first[order[i]], first[next]);
   return first;
 }
 
@@ -120,9 +134,9 @@ std::vector<uint32_t> order_groups(const FuseGraph& graph, const CheckedVector<G
   const Successors successors(graph, groups.size());
   CheckedVector<uint32_t> waiting(groups.size(), 0);
   for_each_dependency(graph, [&](uint32_t, uint32_t to) { ++waiting[to]; });
-  // Of those that are ready the one whose last member comes first in the program: values die early. Where a check waits for one of its members
-  // that one counts, whatever was joined to it: behind an effect it would come too late.
-  const CheckedVector<uint32_t> checked = first_checked(graph, groups.size());
+  // Of those that are ready the one whose last member comes first in the program: values die early. Where a check waits for it, the node that the
+  // check reads counts, whatever was joined to it: behind an effect it would come too late.
+  const CheckedVector<uint32_t> checked = first_checked(graph, successors, waiting);
   using Entry = std::pair<uint32_t, uint32_t>;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
   const auto push = [&](uint32_t g) { ready.push({std::min(groups[g].members.back(), checked[g]), g}); };
