@@ -2,6 +2,7 @@
 #include "torch/record/asked_kinds.h"
 
 #include <ATen/core/VariableHooksInterface.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
@@ -126,6 +127,12 @@ void end_deferral(const TensorBase& tensor) {
   if (tensor.unsafeGetTensorImpl()->key_set().has(kRecorderKey)) static_cast<void>(tensor.has_storage());
 }
 
+// A tensor of the program gets other memory, by no operator: what is pending in replay mode is to read what it has held so far.
+void end_segment() {
+  OpListener* const listener = op_listener();
+  if (listener != nullptr && !c10::impl::tls_is_dispatch_key_excluded(kRecorderKey)) listener->end_segment();
+}
+
 // Another name for a tensor's memory is made. Of a tensor of the program it is what stands behind that is exposed; what has no memory yet holds nothing.
 void expose(const TensorBase& tensor) {
   if (const Wrapper* const wrapper = wrapper_of(tensor)) return note_exposed(wrapper->inner());
@@ -188,7 +195,7 @@ class Hooks final : public at::impl::VariableHooksInterface {
   // A tensor from elsewhere gets what ours stands for: what is ours ends with the call, and its memory may not be there yet.
   void set_data(const TensorBase& tensor, const TensorBase& data) const override {
     const Wrapper* const from = wrapper_of(tensor) ? nullptr : wrapper_of(data);
-    if (from == nullptr) return end_deferral(data), torchs->set_data(tensor, data);
+    if (from == nullptr) return end_deferral(data), end_segment(), torchs->set_data(tensor, data);
     from->tape().refuse(Reason::argument_reshaped, "the data of a tensor from elsewhere was replaced (x.data = y)");
     from->tape().written.note();
     torchs->set_data(tensor, from->inner());

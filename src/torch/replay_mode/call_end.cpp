@@ -1,5 +1,7 @@
 // See call.h. New branches, and what happens when a segment ends.
 #include <ATen/ops/empty_strided.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
@@ -97,7 +99,9 @@ std::vector<at::Tensor> before_the_write(const Segment& segment, const std::stri
   std::vector<c10::IValue> read;
   const StreamNode& write = *segment.nodes().back();
   try {
-    for (const StreamNode* node : segment.nodes()) {
+    for (size_t number = 0; number < segment.nodes().size(); ++number) {
+      const StreamNode* const node = segment.nodes()[number];
+      const c10::AutoGradMode as_called(segment.kept_gradients(number));
       torch::jit::Stack stack = segment.arguments_of(*node, real);
       if (node == &write) {
         const bool has_written = !refuses_sizes(write, stack, said) && !refuses_memory(write, said);
@@ -113,6 +117,23 @@ std::vector<at::Tensor> before_the_write(const Segment& segment, const std::stri
   return real;
 }
 
+// torch's default dtype as it was when the operators were called: it is part of what `ones` or a product with 2.5 is.
+class DefaultDtypeGuard {
+ public:
+  explicit DefaultDtypeGuard(caffe2::TypeMeta then) : now_(c10::get_default_dtype()), other_(then != now_) {
+    if (other_) c10::set_default_dtype(then);
+  }
+  ~DefaultDtypeGuard() {
+    if (other_) c10::set_default_dtype(now_);
+  }
+  DefaultDtypeGuard(const DefaultDtypeGuard&) = delete;
+  DefaultDtypeGuard& operator=(const DefaultDtypeGuard&) = delete;
+
+ private:
+  const caffe2::TypeMeta now_;
+  const bool other_;
+};
+
 }  // namespace
 
 // --- recording
@@ -121,9 +142,11 @@ std::vector<at::Tensor> before_the_write(const Segment& segment, const std::stri
 void ReplayCall::start_recording() {
   auto recorder = std::make_unique<SegmentRecorder>(tree_.name());
   try {
-    for (const StreamNode* node : segment_.nodes()) {
-      Stack stack = segment_.arguments_of(*node, recorder->produced());
-      recorder->run(*node, stack, segment_);
+    for (size_t number = 0; number < segment_.nodes().size(); ++number) {
+      const StreamNode& node = *segment_.nodes()[number];
+      const c10::AutoGradMode as_called(segment_.kept_gradients(number));
+      Stack stack = segment_.arguments_of(node, recorder->produced());
+      recorder->run(node, stack, segment_);
     }
   } catch (...) {
     settle(recorder->produced());
@@ -233,6 +256,7 @@ void ReplayCall::flush() {
   const c10::impl::ForceDispatchKeyGuard keys(included, excluded);
   if (recorder_) return finish_recording();
   const FloatModeGuard as_called(float_mode_);   // an operator is deferred, what it means is not
+  const DefaultDtypeGuard default_dtype(dtype_);
   const Slots held = live();
   count(Stat::matched_operators, static_cast<int64_t>(segment_.nodes().size()));
   if (exactly_ || needs_eager_layout(held)) return run_for_layouts(held);
@@ -336,10 +360,12 @@ void ReplayCall::run_one_by_one() {
   cursor_->one_by_one.fetch_add(1, std::memory_order_relaxed);
   std::vector<at::Tensor> real;
   try {
-    for (const StreamNode* node : segment_.nodes()) {
-      Stack stack = segment_.arguments_of(*node, real);
-      run_unseen(node->op, stack);
-      for (size_t i = 0; i < node->results.size(); ++i) collect(node->results[i], stack[i], real);
+    for (size_t number = 0; number < segment_.nodes().size(); ++number) {
+      const StreamNode& node = *segment_.nodes()[number];
+      const c10::AutoGradMode as_called(segment_.kept_gradients(number));
+      Stack stack = segment_.arguments_of(node, real);
+      run_unseen(node.op, stack);
+      for (size_t i = 0; i < node.results.size(); ++i) collect(node.results[i], stack[i], real);
     }
   } catch (...) {
     settle(real);

@@ -64,8 +64,9 @@ void Deferred::note_view() {
   if (base_ != nullptr && !view_noted_ && of(base_) == nullptr) tell_autograd();
 }
 
+// Of memory from outside the write itself counts, which its segment ends with.
 void Deferred::note_write() {
-  if (is_inference()) return;
+  if (is_inference() || type_->base_slot) return;
   own_version_ = false;
   bump_version();
 }

@@ -2,6 +2,7 @@
 #include "torch/replay_mode/patterns.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "support/limits.h"
 #include "torch/record/recorder_tape.h"
@@ -269,8 +270,11 @@ bool can_describe(const OpPlan& plan, std::span<const c10::IValue> arguments) {
     slots += v.isList() ? v.toListRef().size() : 1;
     each_tensor_of(v, [&](const at::Tensor& tensor) {
       if (!tensor.defined()) return;
-      slots += static_cast<size_t>(2 * 8 + 1);
-      possible = possible && is_usable(*tensor.unsafeGetTensorImpl());
+      const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+      possible = possible && is_usable(impl);
+      if (impl.key_set().has(kRecorderKey)) return;   // of this segment, which has its sizes
+      slots += static_cast<size_t>(2 * impl.dim() + 1);
+      possible = possible && impl.dim() <= std::numeric_limits<decltype(TensorForm::rank)>::max();
     });
     const bool tensors = v.isTensor() || v.isTensorList() || v.isOptionalTensorList() || v.isNone();
     possible = possible && (tensors || can_be_constant(v));

@@ -152,6 +152,7 @@ void Segment::keep_outside(size_t count) {
 
 void Segment::clear() {
   nodes_.clear();
+  kept_gradients_.clear();
   produced_.clear();
   outside_.clear();
   externals_.clear();

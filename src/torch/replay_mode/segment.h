@@ -3,6 +3,8 @@
 // segment takes from outside.
 #pragma once
 
+#include <c10/core/GradMode.h>
+
 #include <vector>
 
 #include "support/limits.h"
@@ -59,7 +61,10 @@ class Segment {
   void accept(StreamNode& node) {
     if (externals_.size() < node.extent.externals) [[unlikely]] keep_outside(node.extent.externals);
     nodes_.push_back(&node);
+    kept_gradients_.push_back(c10::GradMode::is_enabled());
   }
+  // Whether gradients were kept when the program called it: whoever runs it late does so in that mode, in which eager would have.
+  bool kept_gradients(size_t operator_number) const { return kept_gradients_[operator_number]; }
   void produce(const c10::TensorImpl* impl) { produced_.push_back(impl); }
   void replace(uint32_t number, const c10::TensorImpl* impl) { produced_[number] = impl; }
   void clear();
@@ -94,6 +99,7 @@ class Segment {
   c10::IValue list_argument(const Pattern& pattern, const std::vector<at::Tensor>& produced) const;
 
   std::vector<StreamNode*> nodes_;
+  std::vector<bool> kept_gradients_;              // of each
   std::vector<const c10::TensorImpl*> produced_;
   std::vector<const c10::TensorImpl*> outside_;   // beyond externals_: noted by a match
   std::vector<at::Tensor> externals_;

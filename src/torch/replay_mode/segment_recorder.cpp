@@ -134,6 +134,7 @@ void SegmentRecorder::run(const StreamNode& node, torch::jit::Stack& stack, cons
   if (recording) record_op(tape, node.op, stack);
   else run_unseen(node.op, stack);
   while (!numbers_.empty()) numbers_.pop_back();
+  if (recording) count_writes(plan_of(node.op));
   take_results(node, stack);
   if (!node.number_checks.empty()) drop_what_is_said(node);
   for (const Produced& type : node.produced) note_laid(node, type);   // none yet of a node that is new
@@ -171,8 +172,42 @@ Handed SegmentRecorder::handed(const c10::IValue& result, int returned) {
   wrappers_.push_back(result.toTensor());
   produced_.push_back(wrapper ? wrapper->inner() : result.toTensor());
   held_.emplace_back();
+  if (wrapper != nullptr) share_counter(*wrapper);
   name_base(produced_.back());
   return out;
+}
+
+// Does the program hold another tensor for what the operator was given (see `hold`), which counts its writes by itself? What has memory from
+// outside counts with that.
+bool SegmentRecorder::is_other_name(const at::Tensor& argument, const at::Tensor& original) const {
+  const Wrapper* const wrapper = argument.defined() ? Wrapper::of(argument) : nullptr;
+  if (wrapper == nullptr || !wrapper->value() || wrapper->inner().is_same(original) || original.is_inference()) return false;
+  return !offset_slot(recorder_.tape()->trace().type(wrapper->value()).root);
+}
+
+void SegmentRecorder::count_write(const at::Tensor& argument, const at::Tensor& original) const {
+  if (is_other_name(argument, original)) original.unsafeGetTensorImpl()->bump_version();
+}
+
+void SegmentRecorder::count_writes(const OpPlan& plan) const {
+  for (const uint32_t written : plan.writes) {
+    const c10::IValue &argument = arguments_[written], &original = originals_[written];
+    if (argument.isTensor()) count_write(argument.toTensor(), original.toTensor());
+    if (!argument.isTensorList()) continue;
+    const auto arguments = argument.toTensorVector(), originals = original.toTensorVector();
+    for (size_t i = 0; i < arguments.size(); ++i) count_write(arguments[i], originals[i]);
+  }
+}
+
+// A view of what the program holds under another name counts with that.
+void SegmentRecorder::share_counter(const Wrapper& result) const {
+  const Trace& trace = recorder_.tape()->trace();
+  if (!result.value() || result.inner().is_inference()) return;
+  for (size_t i = 0; i < arguments_.size(); ++i) {
+    if (!arguments_[i].isTensor() || !is_other_name(arguments_[i].toTensor(), originals_[i].toTensor())) continue;
+    const ValueId operand = Wrapper::of(arguments_[i].toTensor())->value();
+    if (trace.type(operand).storage == trace.type(result.value()).storage) return count_with(result.inner(), originals_[i].toTensor());
+  }
 }
 
 // What the program calls the base of a new view, where that is another tensor than the one it was computed from.

@@ -60,6 +60,10 @@ class SegmentRecorder {
   void note_laid(const StreamNode& node, const Produced& type);
   OperandLayouts operands_of(const StreamNode& node, const TensorType& result, int only);
   void name_base(const at::Tensor& real) const;
+  bool is_other_name(const at::Tensor& argument, const at::Tensor& original) const;
+  void count_write(const at::Tensor& argument, const at::Tensor& original) const;
+  void count_writes(const OpPlan& plan) const;
+  void share_counter(const Wrapper& result) const;
   void keep_what_told_nothing(const TensorType& type);
   void note_operands(const StreamNode& node, Produced& out) const;
   std::span<const Instr> made() const;        // by the last run

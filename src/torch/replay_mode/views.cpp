@@ -64,6 +64,11 @@ void note_view(c10::TensorImpl& view, const at::Tensor& base, ViewKind kind, boo
   set_meta(view, of->get_backward_view().base_, autograd::propagate_creation_meta(of->get_creation_meta(), creation));
 }
 
+void count_with(const at::Tensor& view, const at::Tensor& other) {
+  autograd::impl::set_version_counter(view, autograd::impl::version_counter(other));
+  if (auto* const meta = const_cast<autograd::DifferentiableViewMeta*>(meta_of(view))) meta->set_attr_version(view._version());
+}
+
 void rebase_view(const at::Tensor& view, const at::Tensor& from, const at::Tensor& to) {
   const auto* const meta = meta_of(view);
   if (meta == nullptr || !meta->get_backward_view().base_.is_same(from)) return;

@@ -19,6 +19,8 @@ ViewKind view_kind(const at::Tensor& real, bool one_of_several);   // as eager n
 
 // Notes it; `base` may be a view itself. `without_grad`: the operator was called where no gradients are kept.
 void note_view(c10::TensorImpl& view, const at::Tensor& base, ViewKind kind, bool without_grad);
+// Writes through the view count for `other`, too, whose memory it has.
+void count_with(const at::Tensor& view, const at::Tensor& other);
 // A view of `from` becomes one of `to`, which is another name of the same.
 void rebase_view(const at::Tensor& view, const at::Tensor& from, const at::Tensor& to);
 
