@@ -32,6 +32,7 @@ REASONS = {
     "higher_order_operator": "a higher-order operator cannot be recorded",
     "grad_mode_changed": "the graph switches gradients on inside a region without gradients",
     "arguments_overlap": "with gradients on an argument is written that shares memory with another one",
+    "view_made_anew": "with gradients on a view is handed back of an argument that is written and not contiguous, or that overlaps itself",
     "disabled": "compilation is switched off",
 }
 
@@ -102,7 +103,7 @@ class Backend:
                     raise GiveUp("grad_mode_changed")
                 dispatch.leave_grad_mode(gm)
             return region(gm, "example_value", values, name, code)
-        from .steering import overlaps
+        from .steering import overlaps, returned_views
         from .steering.training import compile_training
 
         if overlaps.some_overlap(gm):
@@ -110,7 +111,9 @@ class Backend:
         make = functools.partial(self._training_region, values=values, name=name, code=code)
         made = compile_training(gm, inputs, make)
         dynamo.note_again()   # AOTAutograd has asked questions of its own
-        return overlaps.guarded(gm, made, functools.partial(self._run_overlapping, gm, values.get("strict", False)))
+        for kind, reason in ((returned_views, "view_made_anew"), (overlaps, "arguments_overlap")):
+            made = kind.guarded(gm, made, functools.partial(self._run_eagerly, reason, gm, values.get("strict", False)))
+        return made
 
     def _training_region(self, graph, kind, *, values, name, code):
         """One of AOTAutograd's graphs. Its own forward is right for any failure of ours, also in the lazy backward."""
@@ -121,8 +124,8 @@ class Backend:
                 raise
             return self._give_up(error, values.get("strict", False), graph, False)
 
-    def _run_overlapping(self, gm, strict, *arguments):
-        return self._give_up(GiveUp("arguments_overlap"), strict, gm, False)(*arguments)
+    def _run_eagerly(self, reason, gm, strict, *arguments):
+        return self._give_up(GiveUp(reason), strict, gm, False)(*arguments)
 
     def _give_up(self, error, strict, gm, training):
         reason = error.reason if isinstance(error, GiveUp) else "no_core" if isinstance(error, CoreMissing) else "internal_error"

@@ -68,11 +68,11 @@ def exact(function):
 
 
 def where_it_fits(method, function):
-    """Torch's own, which has 64 bits; where they are not enough Python's, of the values."""
+    """Torch's own, which has 64 bits; where they are not enough Python's, of the values. (A TypeError is torch's word for an operand that is wider.)"""
     def fitting(*numbers):
         try:
             return method(*numbers)
-        except RuntimeError:
+        except (RuntimeError, TypeError):
             return function(*map(plain, numbers))
     return fitting
 
@@ -219,7 +219,7 @@ def methods_of(kind):
     found.update(__pow__=power(False), __rpow__=power(True), __round__=always(rounded), __copy__=always(itself), __deepcopy__=always(itself))
     if kind is torch.SymInt:
         found["__invert__"] = always(lambda number: -number - 1)
-        found.update(__neg__=fitting(operator.neg), __abs__=fitting(abs))
+        found.update(__neg__=fitting(operator.neg), __abs__=fitting(abs), __sym_max__=fitting(torch.sym_max), __sym_min__=fitting(torch.sym_min))
     if kind is torch.SymFloat:
         found.update({name: rounding(function) for name, function in ROUNDINGS.items()}, is_integer=always(is_whole))
     return found

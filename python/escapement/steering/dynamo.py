@@ -50,7 +50,7 @@ from ..interrupts import is_interrupt
 from ..ledger import LEDGER, Compile, Plan
 from ..misses import miss
 from ..option_values import resolve
-from . import absences, attributes, composites, data_questions, diagonals, float_sizes, generators, hooks, index_numbers, layout_reads, methods, oblivious, offsets, raising, random_objects, recurrent, refusals, scalar_writes, size_arguments, steer_dims, texts, traced_numbers, whole_operators, written_in_itself
+from . import absences, attributes, composites, data_questions, diagonals, float_sizes, generators, hooks, index_numbers, layout_reads, methods, mixed_arrays, oblivious, offsets, other_words, raising, random_objects, recurrent, refusals, scalar_writes, size_arguments, steer_dims, texts, traced_numbers, whole_operators, written_in_itself
 from .keys import frame_key, number_of
 from .notes import break_log, constant_size, first_line, in_words, input_dims, is_user_tensor, new_breaks, pins, place_of, read_of, relations
 from .notes import input_names  # noqa: F401  (part of what this file offers)
@@ -113,7 +113,7 @@ def install(backend, route=None):
         SymNodeVariable.evaluate_expr = functools.wraps(torch_evaluate_expr)(evaluate_expr)
         convert_frame._compile = compile_whole
         refusals.install(key_of)
-        for watched in (absences, diagonals, float_sizes, generators, hooks, index_numbers, layout_reads, methods, raising, random_objects, recurrent, scalar_writes, size_arguments, texts, traced_numbers, written_in_itself):
+        for watched in (absences, diagonals, float_sizes, generators, hooks, index_numbers, layout_reads, methods, mixed_arrays, other_words, raising, random_objects, recurrent, scalar_writes, size_arguments, texts, traced_numbers, written_in_itself):
             watched.install(lambda: getattr(active, "session", None))
         symbolic_shapes.uninteresting_files().update((__file__, data_questions.__file__, offsets.__file__))   # these do not ask, they only pass on
     level = logging.INFO if chosen == "recipe" else logging.WARNING
@@ -139,7 +139,7 @@ def recipe_possible():
         return False
     return (frame[5:7] == whole[5:7] == ["compiler_fn", "one_graph"] and automatic == ["tx", "name", "entry", "is_unspecialized_nn_module"]
             and all(hasattr(env, name) for name in ("guards", "var_to_sources", "source_to_var"))
-            and absences.possible() and methods.possible() and oblivious.possible() and traced_numbers.possible() and float_sizes.possible() and scalar_writes.possible() and hooks.possible() and random_objects.possible() and written_in_itself.possible() and hasattr(pgo, "auto_dynamic") and hasattr(symbolic_shapes, "uninteresting_files")
+            and absences.possible() and methods.possible() and other_words.possible() and oblivious.possible() and traced_numbers.possible() and float_sizes.possible() and scalar_writes.possible() and hooks.possible() and random_objects.possible() and written_in_itself.possible() and hasattr(pgo, "auto_dynamic") and hasattr(symbolic_shapes, "uninteresting_files")
             and refusals.possible())
 
 
@@ -406,6 +406,7 @@ def our_rules(session):
     with contextlib.ExitStack() as scope:
         scope.enter_context(torch._dynamo.config.patch(capture_scalar_outputs=session.values, capture_dynamic_output_shape_ops=session.values,
                                                        allow_unspec_int_on_nn_module=session.attributes,
+                                                       use_numpy_random_stream=not session.whole,   # else torch draws, whatever NumPy's seed is
                                                        # An entry is checked by a tensor that is made from it, which asks of symbolic
                                                        # sizes what the operator has just asked: two thirds of Swin's compile.
                                                        fake_tensor_cache_enabled=False))

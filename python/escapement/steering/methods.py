@@ -1,6 +1,6 @@
 """Methods of classes that a frame runs, found by name at each call of the program: `Net.act = other` is noticed, and other code in the same function, which
-is how a notebook reloads a file; so is an attribute that a derived class gets in front of its base's. Dynamo guards the classes of objects and takes for granted
-what stands in a class.
+is how a notebook reloads a file; so is an attribute that a derived class gets in front of its base's, and one that comes where a class's own `__getattr__` was
+asked, which is asked only where nobody else has the name. Dynamo guards the classes of objects and takes for granted what stands in a class.
 
 Each frame has one guard for all of them: the core compares what their classes hold under their names (`Contents`, src/torch/python/contents.h).
 """
@@ -9,8 +9,9 @@ import functools
 import gc
 import types
 
+import torch
 from torch._dynamo import symbolic_convert
-from torch._dynamo.guards import get_verbose_code_parts
+from torch._dynamo.guards import GuardBuilder, get_verbose_code_parts, install_guard
 from torch._dynamo.source import GlobalStateSource
 from torch._dynamo.variables.user_defined import UserDefinedClassVariable, UserDefinedObjectVariable
 
@@ -20,6 +21,7 @@ from ..recording.locator import FRAMEWORK
 Inlined = symbolic_convert.InliningInstructionTranslator
 NOT_SEARCHED = frozenset(("builtins", "torch", "torch.nn.parameter"))   # classes of numbers, containers and tensors: functions take them first, too
 ATTRIBUTES_OF = UserDefinedClassVariable, UserDefinedObjectVariable
+BUILT_IN = object, type   # nobody puts anything there
 CODE = ["the methods of classes are what they were"]
 
 
@@ -30,7 +32,7 @@ def install(current_session):
 
 
 def possible():
-    return hasattr(Inlined, "build_inline_tracer") and all("var_getattr" in vars(kind) for kind in ATTRIBUTES_OF)
+    return hasattr(Inlined, "build_inline_tracer") and hasattr(GuardBuilder, "NOT_PRESENT_IN_GENERIC_DICT") and all("var_getattr" in vars(kind) for kind in ATTRIBUTES_OF)
 
 
 def noting(build, current_session):
@@ -60,19 +62,41 @@ def noting_classes_before(get, current_session):
     @functools.wraps(get)
     def call(variable, tx, name):
         if current_session() is not None and variable.source is not None:
-            before = classes_before(variable.value if isinstance(variable, UserDefinedClassVariable) else type(variable.value), name)
+            is_class = isinstance(variable, UserDefinedClassVariable)
+            kind = variable.value if is_class else type(variable.value)
+            before = classes_before(kind, name)
+            if before is None and asks_by_name(type(kind) if is_class else kind):
+                before = (*kind.__mro__, *(type(kind).__mro__ if is_class else ()))
+                if not is_class:
+                    hold_absence(variable, name)
             if before:
-                add(tx.output, [(kind, name) for kind in before], ())
+                add(tx.output, [(kind, name) for kind in before if kind not in BUILT_IN], ())
         return get(variable, tx, name)
 
     return call
 
 
 def classes_before(kind, name):
+    """None: no class has that name."""
     if kind.__module__ in NOT_SEARCHED or kind.__module__.startswith("torch."):
         return ()
     mro = kind.__mro__
-    return next((mro[:at] for at, part in enumerate(mro) if name in vars(part)), ())
+    return next((mro[:at] for at, part in enumerate(mro) if name in vars(part)), None)
+
+
+def asks_by_name(kind):
+    """Whether it has a `__getattr__` of the program's own. (What torch's modules find by theirs they have guards of.)"""
+    found = next((vars(part)["__getattr__"] for part in kind.__mro__ if "__getattr__" in vars(part)), None)
+    return found is not None and found is not torch.nn.Module.__getattr__
+
+
+def hold_absence(variable, name):
+    try:
+        own = object.__getattribute__(variable.value, "__dict__")
+    except AttributeError:
+        return
+    if type(own) is dict and name not in own:
+        install_guard(variable.source.make_guard(functools.partial(GuardBuilder.NOT_PRESENT_IN_GENERIC_DICT, attr=name)))
 
 
 def add(output, places, run):

@@ -34,6 +34,39 @@ class Answers:
             raise AttributeError(name) from None
 
 
+def two(owner, name):
+    """As a `__getattr__`."""
+    if not name.startswith("late"):
+        raise AttributeError(name)
+    return 2.0
+
+
+class Kind(type):
+    __getattr__ = two
+
+
+class Otherwise(metaclass=Kind):
+    __getattr__ = two
+
+
+class Wrapper(torch.nn.Module):
+    """Finds what the wrapped one has, as adapters do."""
+
+    def __init__(self):
+        super().__init__()
+        self.wrapped = torch.nn.Linear(3, 3)
+        self.wrapped.late = 2.0
+
+    def __getattr__(self, name):
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(self.wrapped, name)
+
+    def forward(self, x):
+        return x * self.late
+
+
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -92,6 +125,7 @@ python_module = types.ModuleType("python_module")
 python_module.__file__ = __file__
 kind, of_kind = Config, Config()
 config, slotted, layer = Config(), Slotted(), torch.nn.Linear(2, 2)
+otherwise, wrapper = Otherwise(), Wrapper()
 net, outer, answers, plain, ordered, numbered, items, names = Net(), Outer(), Answers(), {}, collections.OrderedDict(), {}, [], set()
 NAME = "ESCAPEMENT_TEST_ABSENCES"
 
@@ -113,6 +147,10 @@ CASES.update({
     "a class's, of an object": (caught(lambda: of_kind.late_of_class, AttributeError), lambda: setattr(Config, "late_of_class", 3.0), lambda: delattr(Config, "late_of_class")),
     "of a module itself": (net, lambda: setattr(net, "late", 3.0), lambda: delattr(net, "late")), "of a module inside": (outer, lambda: setattr(outer.layer, "late", 3.0), lambda: delattr(outer.layer, "late")),
     "by __getattr__": (caught(lambda: answers.late, AttributeError), lambda: answers.found.update(late=3.0), lambda: answers.found.clear()),
+    "instead of __getattr__": (lambda x: x * otherwise.late, lambda: setattr(otherwise, "late", 3.0), lambda: delattr(otherwise, "late")),
+    "instead of __getattr__, a class's": (lambda x: x * otherwise.late_of_class, lambda: setattr(Otherwise, "late_of_class", 3.0), lambda: delattr(Otherwise, "late_of_class")),
+    "instead of a metaclass's __getattr__": (lambda x: x * Otherwise.late_there, lambda: setattr(Otherwise, "late_there", 3.0), lambda: delattr(Otherwise, "late_there")),
+    "instead of a wrapped module's": (wrapper, lambda: setattr(wrapper, "late", 3.0), lambda: delattr(wrapper, "late")),
     "vars": (lambda x: x * vars(config).get("late_there", 2.0), lambda: setattr(config, "late_there", 3.0), lambda: delattr(config, "late_there")),
     "__dict__": (caught(lambda: config.__dict__["late_here"], KeyError), lambda: setattr(config, "late_here", 3.0), lambda: delattr(config, "late_here")),
     "an item": (caught(lambda: items[0], IndexError), lambda: items.append(3.0), items.clear), "of a set": (lambda x: x * 4 if "late" in names else x - 1, lambda: names.add("late"), names.clear),

@@ -78,3 +78,21 @@ def test_branches_on_logarithms(fullgraph):
     compiled = torch.compile(f, backend="escapement", fullgraph=fullgraph)
     for n in (3, 4, 5, 9, 6, 2, 7, 3):
         torch.testing.assert_close(compiled(torch.ones(n)), f(torch.ones(n)))
+
+
+WIDE = {
+    "power": lambda n: n ** 5 % 7, "sum": lambda n: (n + 2 ** 70) % 1000, "difference": lambda n: (2 ** 70 - n) % 1000, "product": lambda n: 2 ** 70 * n % 1000,
+    "quotient": lambda n: (n // 2 ** 70, 2 ** 70 // (n * n + 1) % 1000), "rest": lambda n: (n % 2 ** 70 % 1000, 2 ** 70 % (n * n + 1)),
+    "extremes": lambda n: (max(n, 2 ** 70) % 7, min(n, 2 ** 70)),
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_wide_numbers(name):
+    """Beyond 64 bits the numbers are Python's."""
+    asked = WIDE[name]
+    compiled = fresh(lambda x, n: (x * 2, asked(n)))
+    for n in (3, 10, 2 ** 21, -7, 0, 2 ** 40):
+        product, found = compiled(torch.ones(2), n)
+        assert product.tolist() == [2, 2] and found == asked(n), (n, found)
+    assert counters["stats"]["unique_graphs"] == 1 and not counters["graph_break"]

@@ -30,3 +30,46 @@ def test_one_compile(program):
         np.testing.assert_allclose(ours, stocks, rtol=1e-5, atol=1e-6)
     stats = escapement.stats()
     assert stats["dynamo"]["compiles"] == 1 and stats["hits"] == 3 and not stats.get("eager_calls"), stats
+
+
+DRAWS = {
+    "normal": lambda x: x * float(np.random.randn(2).sum()), "an array": lambda x: x + torch.as_tensor(np.random.randn(x.shape[0], 1)), "uniform": lambda x: x * float(np.random.uniform(0, 1, (3,))[0]),
+    "integers": lambda x: x * int(np.random.randint(0, 9, 3).sum()), "seeded": lambda x: (np.random.seed(4), x * float(np.random.rand(2)[1]))[1], "a number": lambda x: x * np.random.rand(),
+}
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+def test_draws_are_numpys(draw):
+    """Not torch's, which Dynamo makes of those of arrays: the numbers follow from NumPy's seed, and move its state only."""
+    torch.compiler.reset()
+    function, compiled = DRAWS[draw], torch.compile(DRAWS[draw], backend="escapement")
+    for rows in (3, 4, 1):
+        found = []
+        for run in (function, compiled):
+            np.random.seed(rows)
+            state = torch.get_rng_state()
+            found.append((run(torch.ones(rows, 2)), np.random.random()))
+            assert torch.equal(torch.get_rng_state(), state)
+        assert torch.equal(found[0][0], found[1][0]) and found[0][1] == found[1][1]
+    assert escapement.stats()["launches"] > 0
+
+
+MIXED = {
+    "wider": lambda x, a: x * a, "in front": lambda x, a: a + x, "in front, divided": lambda x, a: a / x, "in order": lambda x, a: x < a, "one element": lambda x, a: x - a[:1],
+    "alike": lambda x, a: x * a.astype(np.float32), "a number": lambda x, a: x * a.max(),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.float64, np.float32])
+@pytest.mark.parametrize("program", MIXED)
+def test_arrays_beside_tensors(program, dtype):
+    """Python decides which of both computes, and whether that can be done at all."""
+    torch.compiler.reset()
+    function, found = MIXED[program], []
+    for run in (function, torch.compile(function, backend="escapement")):
+        try:
+            found.append(run(torch.ones(3), np.arange(1, 4, dtype=dtype)))
+        except TypeError as error:
+            found.append(str(error))
+    eager, ours = found
+    assert ours == eager if isinstance(eager, str) else ours.dtype == eager.dtype and torch.equal(ours, eager)
