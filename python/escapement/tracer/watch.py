@@ -46,7 +46,9 @@ needs_gradient = operator.attrgetter("requires_grad")
 STORES = frozenset(("STORE_ATTR",))
 DEFAULTS = "__defaults__", "__kwdefaults__"
 defaults_of = operator.attrgetter(*DEFAULTS)
-HOOKS_OF_ALL = torch.nn.modules.module._global_forward_hooks, torch.nn.modules.module._global_forward_pre_hooks
+hooks = operator.attrgetter("_forward_hooks", "_forward_pre_hooks")
+said_of_hooks = operator.attrgetter("_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks_with_kwargs")   # by their numbers
+HOOKS_OF_ALL = operator.attrgetter(*(f"_global_forward_{name}" for name in ("hooks", "pre_hooks", "hooks_with_kwargs", "hooks_always_called")))(torch.nn.modules.module)
 
 
 
@@ -79,7 +81,8 @@ class Watch:
         self._held = found.containers   # that stand in none of the others
         self._functions = [function for function in found.functions if any(defaults_of(function))]
         self.generators = found.generators
-        self._stored = [*itertools.chain.from_iterable(map(stores, self.modules)), *(HOOKS_OF_ALL if self.modules else ())]
+        hooked = [module for module in self.modules if any(hooks(module))]
+        self._stored = [*itertools.chain.from_iterable([*map(stores, self.modules), *map(said_of_hooks, hooked)]), *(HOOKS_OF_ALL if self.modules else ())]
         self._contents = core().Contents(self._stored, [])
         held = itertools.chain.from_iterable(map(dict.values, self._stored))
         self.tensors = [value for value in held if is_a(value, torch.Tensor)] + found.tensors

@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "support/fork.h"
+#include "torch/program/pool.h"
 
 namespace escapement {
 namespace {
@@ -38,6 +39,14 @@ std::array<uint64_t, 16> sample(const at::Tensor& weight) {
 }
 
 uint64_t digest_of(const at::Tensor& weight) { return std::hash<std::string_view>()(bytes_of(weight)); }
+
+const c10::StorageImpl* memory_of(const at::Tensor& weight) { return weight.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl(); }
+
+// Memory of torch's own is resizable until an array is made of it: perhaps before anybody has looked, or while something else told of a change.
+Exposure exposure_of(const at::Tensor& weight) {
+  if (const c10::StorageImpl* const memory = memory_of(weight); !memory->resizable() && is_allocated_memory(memory->data_ptr())) note_array(weight);
+  return Exposure(weight);
+}
 
 struct Registry {
   ForkMutex mutex;
@@ -72,18 +81,18 @@ double best_of_three(const std::function<void()>& run) {
 
 }  // namespace
 
-WeightMark::WeightMark() : tensor(at::Tensor().getIntrusivePtr()) {}
+WeightMark::WeightMark() : tensor(at::Tensor().getIntrusivePtr()), storage(c10::intrusive_ptr<c10::StorageImpl>()) {}
 
 WeightMark::WeightMark(const at::Tensor& weight)
-    : tensor(weight.getIntrusivePtr()), impl(weight.unsafeGetTensorImpl()), data(weight.const_data_ptr()),
-      version(impl->version_counter().current_version()), exposure(weight), samples(sample(weight)), digest(digest_of(weight)) {}
+    : tensor(weight.getIntrusivePtr()), storage(weight.storage().getWeakStorageImpl()), impl(weight.unsafeGetTensorImpl()), memory(memory_of(weight)),
+      data(weight.const_data_ptr()), version(impl->version_counter().current_version()), exposure(exposure_of(weight)), samples(sample(weight)),
+      digest(digest_of(weight)) {}
 
 bool WeightMark::matches(const at::Tensor& weight) {
-  if (impl != weight.unsafeGetTensorImpl() || data != weight.const_data_ptr() || version != impl->version_counter().current_version() ||
-      samples != sample(weight))
-    return false;
+  if (impl != weight.unsafeGetTensorImpl() || memory != memory_of(weight)) return false;
+  if (data != weight.const_data_ptr() || version != impl->version_counter().current_version() || samples != sample(weight)) return false;
   if (exposure.is_quiet(weight)) return true;
-  const Exposure now(weight);
+  const Exposure now = exposure_of(weight);
   if (digest != digest_of(weight)) return false;
   exposure = now;
   return true;

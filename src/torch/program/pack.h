@@ -3,7 +3,7 @@
 //
 // When it is used. Only for weights that are parameters or captured tensors, only without gradients. For each class (K, N, dtype) the
 // packed and the plain form are timed once in a process, on the first call of that class; the choice never changes afterwards, so one
-// process gives equal bits for equal inputs. When it is valid. A packing belongs to one TensorImpl, at one version counter and data
+// process gives equal bits for equal inputs. When it is valid. A packing belongs to one TensorImpl, at one version counter, storage and data
 // pointer; because writes through `.data` move neither, a few elements are compared as well, and all of them where somebody may have written so
 // (record/exposed_memory.h). All of this is checked at every call.
 #pragma once
@@ -21,7 +21,9 @@ namespace escapement {
 // What a packing was made from.
 struct WeightMark {
   c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> tensor;  // keeps the address from being used again
+  c10::weak_intrusive_ptr<c10::StorageImpl> storage;                          // likewise: `w.data = ...` twice may end at the same address
   const c10::TensorImpl* impl = nullptr;
+  const c10::StorageImpl* memory = nullptr;
   const void* data = nullptr;
   uint32_t version = 0;
   Exposure exposure;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <unordered_map>
 #include <vector>
 
 #include "torch/python/values.h"
@@ -23,11 +24,16 @@ struct Slot {
   PyObject *container, *key, *value;
 };
 
-// What one dict holds: of `Contents::values` or `Contents::named` a part.
+struct Entry {
+  PyObject *key, *value;
+};
+
+// What one dict holds: of `Contents::entries` or `Contents::named` a part.
 struct Part {
   PyObject* dict;
   size_t begin, end;
   uint64_t changes = 0;   // when it was last found as it was; 0: not yet
+  bool numbered = false;  // `dicts` only: its keys are numbers
 };
 
 // An object and the dict of its attributes. One that has other attributes, or is of another class, is met anew.
@@ -41,9 +47,9 @@ struct Owner {
 struct ContentsObject {
   PyObject_HEAD
   PyObject* owner;                  // the arguments: they own everything below
-  PyObject* kept;                   // a list that owns the values
+  PyObject* kept;                   // a list that owns the keys and values
   std::vector<Part>* dicts;
-  std::vector<PyObject*>* values;   // of all dicts, one after the other
+  std::vector<Entry>* entries;         // of all dicts, one after the other
   std::vector<Part>* spaces;
   std::vector<Slot>* named;         // in dicts, by identity or as numbers and texts: those of one dict, one after the other
   std::vector<Slot>* slots;         // all others
@@ -57,13 +63,14 @@ bool read_dicts(ContentsObject* self, PyObject* dicts) {
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(dicts); ++i) {
     PyObject* const dict = PyList_GET_ITEM(dicts, i);
     if (!PyDict_Check(dict)) return PyErr_Format(PyExc_TypeError, "Contents looks at dicts, not at %s", Py_TYPE(dict)->tp_name), false;
-    Part part{dict, self->values->size(), 0};
-    PyObject* value = nullptr;
-    for (Py_ssize_t at = 0; PyDict_Next(dict, &at, nullptr, &value);) {
-      if (PyList_Append(self->kept, value) != 0) return false;
-      self->values->push_back(value);
+    Part part{dict, self->entries->size(), 0};
+    Entry entry{};
+    for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &entry.key, &entry.value);) {
+      if (PyList_Append(self->kept, entry.key) != 0 || PyList_Append(self->kept, entry.value) != 0) return false;
+      part.numbered |= PyLong_CheckExact(entry.key) != 0;
+      self->entries->push_back(entry);
     }
-    part.end = self->values->size();
+    part.end = self->entries->size();
     self->dicts->push_back(part);
   }
   return true;
@@ -114,7 +121,7 @@ PyObject* make_contents(PyTypeObject* type, PyObject* args) {
   auto* const self = reinterpret_cast<ContentsObject*>(type->tp_alloc(type, 0));
   if (!self) return nullptr;
   self->dicts = new std::vector<Part>;
-  self->values = new std::vector<PyObject*>;
+  self->entries = new std::vector<Entry>;
   self->spaces = new std::vector<Part>;
   self->named = new std::vector<Slot>;
   self->slots = new std::vector<Slot>;
@@ -133,12 +140,30 @@ PyObject* new_contents(PyTypeObject* type, PyObject* args, PyObject*) {
   return entered([&] { return make_contents(type, args); });
 }
 
-bool same_values(const Part& part, PyObject* const* values) {
+// Hooks have numbers, which say only what belongs together in several dicts (a hook, and that it wants keywords): others that do are as good.
+class Numbers {
+ public:
+  bool same(PyObject* now, PyObject* expected) {
+    const int64_t a = PyLong_AsLongLong(now), b = PyLong_AsLongLong(expected);
+    if (PyErr_Occurred()) return PyErr_Clear(), false;
+    return now_.try_emplace(b, a).first->second == a && expected_.try_emplace(a, b).first->second == b;
+  }
+
+ private:
+  std::unordered_map<int64_t, int64_t> now_, expected_;
+};
+
+bool same_key(PyObject* now, PyObject* expected, Numbers& numbers) {
+  if (PyLong_CheckExact(now) && PyLong_CheckExact(expected)) return numbers.same(now, expected);
+  return now == expected || (PyUnicode_CheckExact(now) && PyUnicode_CheckExact(expected) && PyUnicode_Compare(now, expected) == 0);
+}
+
+bool same_entries(const Part& part, const Entry* expected, Numbers& numbers) {
   if (static_cast<size_t>(PyDict_GET_SIZE(part.dict)) != part.end - part.begin) return false;
-  PyObject* value = nullptr;
-  PyObject* const* expected = values + part.begin;
-  for (Py_ssize_t at = 0; PyDict_Next(part.dict, &at, nullptr, &value); ++expected)
-    if (*expected != value) return false;
+  Entry now{};
+  expected += part.begin;
+  for (Py_ssize_t at = 0; PyDict_Next(part.dict, &at, &now.key, &now.value); ++expected)
+    if (expected->value != now.value || !same_key(now.key, expected->key, numbers)) return false;
   return true;
 }
 
@@ -150,6 +175,14 @@ bool unchanged(Part& part, const Same& same) {
   if (!same()) return false;
   part.changes = changes;
   return true;
+}
+
+// Of dicts with numbers all are looked at where one has changed.
+bool same_dicts(std::vector<Part>& dicts, const Entry* entries) {
+  const auto has_changed = [](const Part& part) { return part.numbered && part.changes != changes_of(part.dict); };
+  if (std::ranges::any_of(dicts, has_changed)) std::ranges::for_each(dicts, [](Part& part) { part.changes = part.numbered ? 0 : part.changes; });
+  Numbers numbers;
+  return std::ranges::all_of(dicts, [&](Part& part) { return unchanged(part, [&] { return same_entries(part, entries, numbers); }); });
 }
 
 // --- slots
@@ -330,7 +363,7 @@ int visit(PyObject* object, visitproc visit, void* arg) {
 int clear(PyObject* object) {
   auto* const self = reinterpret_cast<ContentsObject*>(object);
   if (self->dicts) self->dicts->clear();   // nothing below may be looked at once its owners are gone
-  if (self->values) self->values->clear();
+  if (self->entries) self->entries->clear();
   if (self->spaces) self->spaces->clear();
   if (self->named) self->named->clear();
   if (self->slots) self->slots->clear();
@@ -346,7 +379,7 @@ void free_contents(PyObject* object) {
   PyObject_GC_UnTrack(object);
   clear(object);
   delete self->dicts;
-  delete self->values;
+  delete self->entries;
   delete self->spaces;
   delete self->named;
   delete self->slots;
@@ -376,11 +409,10 @@ bool is_contents(PyObject* object) { return Py_TYPE(object) == contents_type; }
 bool holds_still(PyObject* contents) {
   const auto* const self = reinterpret_cast<ContentsObject*>(contents);
   const auto all = [](const auto& items, const auto& holds) { return std::all_of(items.begin(), items.end(), holds); };
-  const auto same_dict_values = [&](Part& part) { return unchanged(part, [&] { return same_values(part, self->values->data()); }); };
   const auto same_named = [&](Part& part) {
     return unchanged(part, [&] { return std::all_of(self->named->begin() + part.begin, self->named->begin() + part.end, same_item); });
   };
-  return std::all_of(self->dicts->begin(), self->dicts->end(), same_dict_values) && all(*self->owners, is_as_met) &&
+  return same_dicts(*self->dicts, self->entries->data()) && all(*self->owners, is_as_met) &&
          std::all_of(self->spaces->begin(), self->spaces->end(), same_named) && all(*self->slots, same_slot);
 }
 

@@ -21,7 +21,9 @@ int raise_again(void* held) {
 // Of ourselves, where there is no room left: no interrupt.
 bool is_own(PyObject* type) { return PyErr_GivenExceptionMatches(type, PyExc_MemoryError) || PyErr_GivenExceptionMatches(type, PyExc_RecursionError); }
 
-// Handlers of signals run in the main thread, and so does what is pending; of another thread the class alone can be asked for.
+// Handlers of signals run in the main thread, and so does what is pending; of another thread the class alone can be asked for. A thread without frames of
+// Python (one of torch's, that runs a fork of TorchScript) has nobody whom an exception could interrupt: asked for there it would stay asked for when the thread's
+// state is gone, and an interpreter of 3.11 that has a profiler would then wait for it for ever at the next function.
 void comes_again(PyObject* type, PyObject* value, PyObject* trace) {
   if (!is_own(type) && gettid() == getpid()) {
     auto raised = std::make_unique<Raised>(Raised{type, value, trace});
@@ -30,7 +32,7 @@ void comes_again(PyObject* type, PyObject* value, PyObject* trace) {
       return;
     }
   }
-  if (!is_own(type)) PyThreadState_SetAsyncExc(PyThread_get_thread_ident(), type);
+  if (!is_own(type) && PyEval_GetFrame() != nullptr) PyThreadState_SetAsyncExc(PyThread_get_thread_ident(), type);
   Py_XDECREF(type);
   Py_XDECREF(value);
   Py_XDECREF(trace);

@@ -135,9 +135,14 @@ PyObject* build_result(PyObject* row, Region::Values& outputs, PyObject* origina
   return result;
 }
 
-// A float whose value varies is a tensor without axes to a region, as from `Entry.tensors`.
-c10::IValue leaf_from_python(PyObject* object) {
-  return PyFloat_CheckExact(object) ? c10::IValue(at::scalar_to_tensor(PyFloat_AS_DOUBLE(object))) : value_from_python(object);
+// A float whose value varies is a tensor without axes to a region, as from `Entry.tensors`. False: an integer of more than 64 bits, for which `__call__`
+// knows what to do.
+bool take_leaf(PyObject* object, Region::Values& arguments) {
+  int wide = 0;
+  if (PyFloat_CheckExact(object)) arguments.emplace_back(at::scalar_to_tensor(PyFloat_AS_DOUBLE(object)));
+  else if (PyLong_CheckExact(object)) arguments.emplace_back(int64_t{PyLong_AsLongLongAndOverflow(object, &wide)});
+  else arguments.push_back(value_from_python(object));
+  return wide == 0;
 }
 
 // Tensors and integers, the tensors where Python holds them: a reference of torch's to one that Python holds is one that Python must hear of, when it is
@@ -177,8 +182,8 @@ bool serve(PyObject* row, const Parts& parts, Region::Values& outputs) {
   if (Leaves leaves; leaves.take(parts.leaves)) return region.serve(leaves.span(), outputs);
   Region::Values arguments;
   arguments.reserve(parts.leaves.size());
-  for (PyObject* const leaf : parts.leaves) arguments.push_back(leaf_from_python(leaf));
-  return region.serve(arguments, outputs);
+  const bool taken = std::ranges::all_of(parts.leaves, [&](PyObject* leaf) { return take_leaf(leaf, arguments); });
+  return taken && region.serve(arguments, outputs);
 }
 
 // Null without an exception: no version fits.
@@ -191,7 +196,6 @@ PyObject* serve(PyObject* row, const Parts& parts) {
     if (originals && serve(row, parts, outputs)) result = build_result(row, outputs, originals);
   } catch (...) {
     set_python_error_from_current_exception();
-    if (PyErr_ExceptionMatches(PyExc_OverflowError)) PyErr_Clear();  // an integer of more than 64 bits: `__call__` knows what to do
   }
   Py_XDECREF(originals);
   return result;

@@ -15,6 +15,7 @@
 #include "torch/python/replay_type.h"
 #include "torch/python/symnode_python.h"
 #include "torch/python/tensor_makers.h"
+#include "torch/python/wrapped_numbers.h"
 #include "torch/record/libm.h"
 #include "torch/record/undo_log.h"
 #include "torch/record/world.h"
@@ -63,6 +64,7 @@ nb::list ops() {
 NB_MODULE(_C, m) {
   escapement::install_python_hooks();
   escapement::mend_tensor_makers();
+  escapement::mend_wrapped_numbers();
   if (!escapement::add_region_type(m.ptr()) || !escapement::add_contents_type(m.ptr()) || !escapement::add_entrance_type(m.ptr()) ||
       !escapement::add_replay_type(m.ptr()) || !escapement::add_outside_calls(m.ptr()) || !escapement::add_cached_calls(m.ptr()) ||
       !escapement::add_number_calls(m.ptr()))

@@ -190,6 +190,7 @@ PyObject* region_info(PyObject* object, PyObject*) {
 }
 
 int line_number(PyObject* locator) {
+  if (PyEval_GetFrame() == nullptr) return kNotLooked;   // a thread of torch's own: there is no line
   const Courtesy courtesy;
   PyObject* number = PyObject_CallNoArgs(locator);
   const long value = number ? PyLong_AsLong(number) : kNotLooked;

@@ -19,13 +19,6 @@ namespace {
 namespace py = pybind11;
 using torch::impl::PythonSymNodeImpl;
 
-// The C++ node inside a Python number, or null.
-c10::SymNode node_of(py::handle number) {
-  py::object node = number.attr("node");
-  if (!py::isinstance<c10::SymNodeImpl>(node)) return {};
-  return py::cast<c10::SymNode>(node);
-}
-
 // Past `torch.Tensor.__getattribute__`, which is ours while a recording is made: code of Python's may be interrupted, and a number that is not
 // found is taken for the placeholder.
 c10::SymNode wrapped_number(const at::Tensor& tensor) {
@@ -39,7 +32,7 @@ c10::SymNode wrapped_number(const at::Tensor& tensor) {
     return {};
   }
   if (!torch::is_symint(number) && !torch::is_symfloat(number) && !torch::is_symbool(number)) return {};
-  return node_of(number);
+  return node_of(number.ptr());
 }
 
 c10::SymNode to_python(c10::SymNode node) {
@@ -113,6 +106,12 @@ void install_python_hooks() {
   complete_node_class();
 }
 
+c10::SymNode node_of(PyObject* number) {
+  const py::object node = py::handle(number).attr("node");
+  if (!py::isinstance<c10::SymNodeImpl>(node)) return {};
+  return py::cast<c10::SymNode>(node);
+}
+
 bool is_symbolic(PyObject* object) {
   return torch::is_symint(object) || torch::is_symfloat(object) || torch::is_symbool(object);
 }
@@ -123,7 +122,7 @@ bool is_wide(PyObject* node) {
 
 c10::IValue symbolic_from_python(PyObject* object) {
   const py::handle number = object;
-  c10::SymNode node = node_of(number);
+  c10::SymNode node = node_of(object);
   if (!node) node = c10::make_intrusive<PythonSymNodeImpl>(py::reinterpret_borrow<py::object>(number.attr("node")));
   if (torch::is_symint(number)) return c10::SymInt(std::move(node));
   if (torch::is_symfloat(number)) return c10::SymFloat(std::move(node));

@@ -17,4 +17,16 @@ void each_tensor_of(const c10::IValue& value, const Visit& visit) {
   }
 }
 
+// Among real results, in order; `visit` may replace it.
+template <class Visit>
+void replace_each_tensor(c10::IValue& v, const Visit& visit) {
+  if (v.isTensor()) {
+    v = visit(v.toTensor());
+  } else if (v.isTensorList()) {
+    c10::List<at::Tensor> out;
+    for (const at::Tensor& t : v.toTensorVector()) out.push_back(visit(t));
+    v = out;
+  }
+}
+
 }  // namespace escapement

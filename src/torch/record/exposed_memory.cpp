@@ -62,6 +62,8 @@ void note_exposed(const at::TensorBase& tensor) {
   if (tensor.defined() && tensor.unsafeGetTensorImpl()->has_storage() && storage_of(tensor)) Exposed::instance().note(storage_of(tensor), false);
 }
 
+void note_array(const at::TensorBase& tensor) { Exposed::instance().note(storage_of(tensor), true); }
+
 // What was handed out and is still held can be written at any time.
 Exposure::Exposure(const at::Tensor& tensor) : resizable_(is_resizable(tensor)) {
   if (storage_of(tensor).use_count() == 1) times_ = Exposed::instance().times(storage_of(tensor));

@@ -14,6 +14,7 @@
 namespace escapement {
 
 void note_exposed(const at::TensorBase& tensor);   // another tensor, with another counter, is made of its memory
+void note_array(const at::TensorBase& tensor);     // an array has been, which may be written at any time from now on
 
 // Who could write a tensor's memory; made before its contents are read.
 class Exposure {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <tuple>
 #include <utility>
 
 #include "support/error.h"
@@ -328,9 +329,22 @@ InstrId Tape::bound_after(Dim left, Dim right) const {
   return after;
 }
 
+namespace {
+
+// Python's threads take turns, and what they ask is guarded like this one's. A thread of torch's own that runs a fork of TorchScript asks while this one records:
+// what is written down is not made for two.
+bool is_elsewhere(Tape& tape) {
+  if (tape.thread == std::this_thread::get_id() || !tape.location_hook || tape.location_hook() != kNotLooked) return false;
+  tape.refuse(Reason::recorder_refused, "a size of the program was used on a thread in which no Python runs");
+  return true;
+}
+
+}  // namespace
+
 void Tape::guard(Guard::Kind kind, Dim left, Dim right, std::string because) {
-  if (!live()) return;
+  if (!live() || is_elsewhere(*this)) return;
   const Location location = here();
+  std::tie(left, right) = builder.oldest(kind, left, right);
   const InstrId bound = bound_after(left, right);
   if (exits && bound) exits->before_guard(*this, bound, because, location);
   builder.set_location(location);
@@ -345,6 +359,7 @@ void Tape::guard_relation(Guard::Kind kind, Dim left, Dim right, bool holds, con
     if (kind == K::less) return guard_relation(K::less_equal, right, left, true, because);
     return guard_relation(K::less, right, left, true, because);
   }
+  if (is_elsewhere(*this)) return;
   DimTable& d = dims();
   left = settled(left);
   right = settled(right);
@@ -360,7 +375,7 @@ void Tape::guard_relation(Guard::Kind kind, Dim left, Dim right, bool holds, con
 }
 
 void Tape::pin(Dim dim, int64_t value, const std::string& because) {
-  if (!live()) return;
+  if (!live() || is_elsewhere(*this)) return;
   dim = settled(dim);
   if (dims().as_constant(dim)) return;
   recording.specialised.push_back(dims().to_string(dim) + " == " + std::to_string(value) + ": " + because);

@@ -91,6 +91,28 @@ const Node& any_peer(const c10::SymNode& other) {
 // An operand of arithmetic: a truth value is 1 or 0.
 const Node& peer(const c10::SymNode& other) { return any_peer(other).number(); }
 
+// Of another recording (another thread's, or one that is over) a number is a constant here: what it is worth there, which its own recording guards.
+c10::SymNode constant_in(Node& here, Node& number) {
+  if (number.is_float()) return here.wrap_float(number.guard_float("", 0));
+  return number.is_bool() ? here.wrap_bool(number.guard_bool("", 0)) : here.wrap_int(number.guard_int("", 0));
+}
+
+struct Operands {
+  c10::SymNode left, right;
+};
+
+// The operands as numbers of one recording, of one that still goes on if there is any; nothing: they are.
+std::optional<Operands> in_one_tape(const c10::SymNode& left, const c10::SymNode& right) {
+  const Node &a = any_peer(left), &b = any_peer(right);
+  if (a.tape_ptr() == b.tape_ptr()) return {};
+  auto &own = const_cast<Node&>(a), &other = const_cast<Node&>(b);
+  if (own.tape().closed && !other.tape().closed) return Operands{constant_in(other, own), right};
+  return Operands{left, constant_in(own, other)};
+}
+
+#define ESCAPEMENT_IN_ONE_TAPE(method) \
+  if (const auto operands = in_one_tape(clone(), other)) return operands->left->method(operands->right)
+
 // Who divides owes the guard. Python's error is raised by its own operator (arithmetic.py).
 void need_divisor(Tape& tape, const Node& divisor) {
   TORCH_CHECK(divisor.int_hint() != 0, "ZeroDivisionError: integer division or modulo by zero");
@@ -123,6 +145,7 @@ FloatExprPtr Node::as_float() const {
 // Integer arithmetic on dims; after the recording only the hints go on.
 #define ESCAPEMENT_INT_BINARY(method, builtin)                                                        \
   c10::SymNode Node::method(const c10::SymNode& other) {                                              \
+    ESCAPEMENT_IN_ONE_TAPE(method);                                                                   \
     const Node& o = peer(other);                                                                      \
     if (kind_ == Kind::real || o.kind_ == Kind::real)                                                 \
       return real(tape_, float_binary(FKind::method, as_float(), o.as_float()));                      \
@@ -137,10 +160,12 @@ ESCAPEMENT_INT_BINARY(mul, __builtin_mul_overflow)
 #undef ESCAPEMENT_INT_BINARY
 
 c10::SymNode Node::truediv(const c10::SymNode& other) {
+  ESCAPEMENT_IN_ONE_TAPE(truediv);
   return real(tape_, float_binary(FKind::div, as_float(), peer(other).as_float()));
 }
 
 c10::SymNode Node::pow(const c10::SymNode& other) {
+  ESCAPEMENT_IN_ONE_TAPE(pow);
   const Node& o = peer(other);
   if (kind_ == Kind::real || o.kind_ == Kind::real) {
     const FloatExprPtr exponent = o.as_float();  // c10::SymFloat::sqrt asks so for a square root
@@ -155,10 +180,12 @@ c10::SymNode Node::pow(const c10::SymNode& other) {
 }
 
 c10::SymNode Node::float_pow(const c10::SymNode& other) {
+  ESCAPEMENT_IN_ONE_TAPE(float_pow);
   return real(tape_, float_binary(FKind::pow, as_float(), peer(other).as_float()));
 }
 
 c10::SymNode Node::floordiv(const c10::SymNode& other) {
+  ESCAPEMENT_IN_ONE_TAPE(floordiv);
   const Node& o = peer(other);
   if (kind_ == Kind::real || o.kind_ == Kind::real)
     return real(tape_, float_constant(std::floor(guard_float("", 0) / const_cast<Node&>(o).guard_float("", 0))));
@@ -167,6 +194,7 @@ c10::SymNode Node::floordiv(const c10::SymNode& other) {
 }
 
 c10::SymNode Node::mod(const c10::SymNode& other) {
+  ESCAPEMENT_IN_ONE_TAPE(mod);
   const Node& o = peer(other);
   if (kind_ == Kind::real || o.kind_ == Kind::real) {
     const double a = guard_float("", 0), b = const_cast<Node&>(o).guard_float("", 0);
@@ -178,6 +206,7 @@ c10::SymNode Node::mod(const c10::SymNode& other) {
 }
 
 c10::SymNode Node::sym_min(const c10::SymNode& other) {
+  ESCAPEMENT_IN_ONE_TAPE(sym_min);
   const Node& o = peer(other);
   if (kind_ == Kind::real || o.kind_ == Kind::real)
     return real(tape_, float_binary(FKind::min, as_float(), o.as_float()));
@@ -185,6 +214,7 @@ c10::SymNode Node::sym_min(const c10::SymNode& other) {
 }
 
 c10::SymNode Node::sym_max(const c10::SymNode& other) {
+  ESCAPEMENT_IN_ONE_TAPE(sym_max);
   const Node& o = peer(other);
   if (kind_ == Kind::real || o.kind_ == Kind::real)
     return real(tape_, float_binary(FKind::max, as_float(), o.as_float()));
@@ -268,6 +298,7 @@ BoolExprPtr compare_floats(Tape& tape, Guard::Kind relation, const FloatExprPtr&
 }  // namespace
 
 c10::SymNode Node::compare(Guard::Kind relation, const c10::SymNode& left, const c10::SymNode& right) {
+  if (const auto operands = in_one_tape(left, right)) return Node::of(operands->left.get())->compare(relation, operands->left, operands->right);
   const Node &l = peer(left), &r = peer(right);
   if (l.kind_ == Kind::real || r.kind_ == Kind::real)
     return boolean(tape_, compare_floats(*tape_, relation, l.as_float(), r.as_float()));
@@ -344,8 +375,18 @@ c10::SymNode Node::sym_log2() { return real(tape_, float_binary(FKind::log2, as_
 c10::SymNode Node::sym_float() { return real(tape_, as_float()); }
 c10::SymNode Node::clone() { return c10::SymNode::reclaim_copy(this); }
 
-c10::SymNode Node::sym_or(const c10::SymNode& o) { return boolean(tape_, bool_either(bool_expr_, any_peer(o).bool_expr_)); }
-c10::SymNode Node::sym_and(const c10::SymNode& o) { return boolean(tape_, bool_both(bool_expr_, any_peer(o).bool_expr_)); }
+c10::SymNode Node::sym_or(const c10::SymNode& other) {
+  ESCAPEMENT_IN_ONE_TAPE(sym_or);
+  return boolean(tape_, bool_either(bool_expr_, any_peer(other).bool_expr_));
+}
+
+c10::SymNode Node::sym_and(const c10::SymNode& other) {
+  ESCAPEMENT_IN_ONE_TAPE(sym_and);
+  return boolean(tape_, bool_both(bool_expr_, any_peer(other).bool_expr_));
+}
+
+#undef ESCAPEMENT_IN_ONE_TAPE
+
 c10::SymNode Node::sym_not() { return boolean(tape_, bool_node(BKind::negation, bool_expr_, nullptr, !bool_expr_->hint)); }
 
 c10::SymNode Node::wrap_int(int64_t num) {

@@ -101,8 +101,8 @@ def check(space, change, rounds, generator):
             now = look(space)
             assert named.same() == (now == then), (then, now)
             assert named.same() == (now == then), (then, now)
-            values = [value for _, value in dicts_of_all[1]]
-            assert dicts_of_all[0].same() == (len(values) == len(space) and all(a is b for a, b in zip(values, space.values())))
+            items = dicts_of_all[1]
+            assert dicts_of_all[0].same() == (len(items) == len(space) and all(a is b and k == l for (k, a), (l, b) in zip(items, space.items())))
 
 
 @pytest.mark.parametrize("way", [*WAYS, "all"])
@@ -154,3 +154,38 @@ def test_equal_values_in_turn():
     for value in (1, 2, 1, True, 1, 1.0, 1):
         space["a"] = value
         assert contents.same() == (type(value) is int and value == 1) == contents.same(), value
+
+
+def test_names_that_change_places():
+    """The same values in the same order, under other names."""
+    space, a, b = {}, object(), object()
+    space.update(a=a, b=b)
+    contents = core().Contents([space], [])
+    assert contents.same()
+    space.clear()
+    space.update(b=a, a=b)
+    assert not contents.same()
+    space.clear()
+    space.update({"".join(("a", "")): a, "b": b})   # a text that is equal
+    assert contents.same() and contents.same()
+
+
+def test_numbers_that_belong_together():
+    """Of hooks: which number one has nobody sees, but which has the same one in another dict."""
+    a, b = object(), object()
+    hooks, keywords = {1: a, 2: b}, {1: True}
+    contents = core().Contents([hooks, keywords], [])
+
+    def put(given, wanted):
+        hooks.clear(), keywords.clear()
+        hooks.update(given), keywords.update(wanted)
+        return contents.same()
+
+    assert contents.same()
+    assert put({3: a, 4: b}, {3: True}) and put({3: a, 4: b}, {3: True})
+    assert not put({3: a, 4: b}, {4: True}) and not contents.same()
+    hooks.clear(), hooks.update({4: a, 3: b})   # only one of the two dicts changes
+    assert contents.same()
+    hooks.clear(), hooks.update({1: a, 2: b})
+    assert not contents.same()
+    assert put({1: a, 2: b}, {1: True}) and not put({2: a, 2**70: b}, {2: True}) and not put({5: a, 5.0: b}, {5: True})

@@ -1,8 +1,10 @@
 """A function that only symbolic numbers made fail runs again: what it had done to objects and tensors by then is done once. EFFECTS x MEETINGS."""
 
 import collections
+import contextlib
 import datetime
 import decimal
+import functools
 
 import pytest
 import torch
@@ -141,3 +143,30 @@ def test_a_function_that_changes_state_is_served_all_the_same():
         for calls, n in enumerate((3, 4, 5, 6, 7, 8, 3, 4, 5, 6)):
             assert torch.equal(jitted(torch.ones(n)), torch.full((n,), float(n))) and len(state.log) == calls + 1
     assert jitted.info()["eager"] == {"recording_raised": 3, "state_changed": 7} and escapement.stats()["hits"] > 3
+
+
+overflows = torch.library.Library("test_run_again", "DEF")
+overflows.define("checked(Tensor x) -> Tensor")
+
+
+@functools.partial(overflows.impl, "checked", dispatch_key="CPU")
+def checked(x):
+    if x.sum() > 100:
+        raise OverflowError("too much")
+    return x * 2
+
+
+@torch.no_grad()
+def test_an_operator_that_overflows():
+    """Behind a write nothing runs again, whatever the error is called."""
+    def written(x):
+        x.add_(1)
+        return torch.ops.test_run_again.checked(x)
+
+    jitted = escapement.jit(written)
+    for number in (1, 1, 1, 100, 1, 100):
+        x = torch.full((3,), float(number))
+        with pytest.raises(OverflowError) if number == 100 else contextlib.nullcontext():
+            jitted(x)
+        assert x.tolist() == [number + 1] * 3
+    assert jitted.info()["recordings"] == 1

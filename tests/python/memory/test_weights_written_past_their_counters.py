@@ -92,3 +92,60 @@ def test_the_next_call_sees_what_was_written(kind, way):
         assert ours.info()["recordings"] == 1
     if way == "torch.compile":
         assert escapement.stats()["dynamo"]["compiles"] - compiles <= 1
+
+
+def made_before(weight, calls):
+    array = weight.detach().numpy()
+    calls()
+    return array
+
+
+def made_beside_a_counted_write(weight, calls):
+    calls()
+    weight.mul_(1.5)   # which is enough to tell
+    return weight.detach().numpy()
+
+
+def made_where_elements_are_compared(weight, calls):
+    calls()
+    array = weight.detach().numpy()
+    array[:] *= 1.5
+    return array
+
+
+@pytest.mark.parametrize("made_when", (made_before, made_beside_a_counted_write, made_where_elements_are_compared))
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_an_array_of_which_something_else_told(kind, made_when):
+    """One element at a time, of which few are compared at each call."""
+    torch.manual_seed(0)
+    net, weight, made = layers(kind)
+    net.eval()
+    ours, argument = escapement.jit(net), made(3)
+    elements = made_when(weight, lambda: ours(argument)).reshape(-1)
+    for i in range(12):
+        torch.testing.assert_close(ours(argument), net(argument), rtol=1e-4, atol=1e-3, msg=lambda text, i=i: f"write {i}: {text}")
+        elements[(i * 1013 + 5) % elements.size] += 50
+    assert ours.info()["recordings"] == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_other_memory_at_the_same_address(kind):
+    """What was there is free when the next one is made."""
+    torch.manual_seed(0)
+    net, weight, made = layers(kind)
+    net.eval()
+    ours, argument = escapement.jit(net), made(3)
+    came_back = 0
+    for i in range(16):
+        torch.testing.assert_close(ours(argument), net(argument), rtol=1e-4, atol=1e-3, msg=lambda text, i=i: f"change {i}: {text}")
+        address = weight.data_ptr()
+        for k in range(2):
+            changed = weight.data.clone()
+            changed.view(-1)[(i * 1013 + k * 77 + 5) % changed.numel()] += 50
+            weight.data = changed
+            del changed
+        came_back += weight.data_ptr() == address
+    if not came_back:
+        pytest.skip("the allocator has given other addresses")

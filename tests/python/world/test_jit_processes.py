@@ -129,6 +129,24 @@ def test_a_fork_while_other_threads_compile(tmp_path):
     """)
 
 
+def test_a_child_lets_go_of_what_was_compiled_in_the_background(tmp_path):
+    run(tmp_path, """
+    fn = lambda x: torch.relu(x * 2 + 1) - x
+    jitted = escapement.jit(fn, compile="background")
+    same(jitted, fn, (3, 4))
+
+    def child():
+        global jitted
+        same(jitted, fn, (3, 4), (1, 9))   # a thread of its own, behind one that the fork has left in the parent
+        del jitted
+        import gc
+        gc.collect()
+
+    in_child(child)
+    same(jitted, fn, (3, 4))
+    """)
+
+
 def test_a_fork_while_another_thread_draws_random_numbers(tmp_path):
     run(tmp_path, """
     same(escapement.jit(torch.neg), torch.neg, 3)   # the library is there
