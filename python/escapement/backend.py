@@ -33,6 +33,7 @@ REASONS = {
     "grad_mode_changed": "the graph switches gradients on inside a region without gradients",
     "arguments_overlap": "with gradients on an argument is written that shares memory with another one",
     "view_made_anew": "with gradients on a view is handed back of an argument that is written and not contiguous, or that overlaps itself",
+    "sizes_compared": "where gradients are derived, which no graph break can end, an operator compares sizes that have used up the budget of compiles",
     "disabled": "compilation is switched off",
 }
 
@@ -80,6 +81,8 @@ class Backend:
                 raise
             if training and dynamo.will_retry() and not isinstance(error, (GiveUp, CoreMissing)):
                 raise   # AOTAutograd may refuse what it accepts when sizes 0 and 1 are told apart
+            if dynamo.is_our_break(error):
+                error = GiveUp("sizes_compared", str(error).rsplit(": ", 1)[-1].strip())
             return self._give_up(error, strict or strict_asked(options), gm, training)
 
     def reset(self):

@@ -452,6 +452,10 @@ def operators_break(session):
         meta_log.removeFilter(is_news)
 
 
+def is_our_break(error):
+    return isinstance(error, dynamo_exc.Unsupported) and (error.gb_type or "").startswith("escapement: ")
+
+
 def is_news(record):
     """Torch logs every exception that passes a meta function as an error; a break that we make there is none."""
     raised = record.exc_info and record.exc_info[1]

@@ -127,3 +127,30 @@ def test_a_copy_that_can_be_told_from_a_view(name, seen):
             found.append((*results, gradient, torch.tensor(sharing)))
         for ours, eager in zip(*found, strict=True):
             torch.testing.assert_close(ours, eager)
+
+
+def laid_out(sizes, layout):
+    if layout == "every other":
+        return torch.randn([2 * size for size in sizes])[tuple(slice(None, None, 2) for _ in sizes)]
+    if layout == "one for all":
+        return torch.randn(1, *sizes[1:]).expand(sizes)
+    return torch.randn(sizes[::-1]).permute(2, 1, 0) if layout == "turned" else torch.randn(sizes)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_questions_beyond_the_budget_have_a_name():
+    """No graph break ends a graph of which AOTAutograd derives gradients: such a call runs eagerly."""
+    def halves(x):
+        return [part.contiguous() for part in x.chunk(2, 1)]
+
+    compiled = torch.compile(halves, backend="escapement")
+    for layout in ("turned", "every other", "one for all", "plain"):
+        for sizes in ((2, 4, 6), (1, 4, 6), (2, 4, 1), (1, 4, 1), (5, 4, 3), (0, 4, 6)):
+            found, base = [], laid_out(sizes, layout)
+            for run in (halves, compiled):
+                x = base.detach().requires_grad_()
+                parts = run(x)
+                sum(part.square().sum() for part in parts).backward()
+                found.append((*(part.detach() for part in parts), x.grad))
+            torch.testing.assert_close(*found)
+    assert set(escapement.stats()["dynamo"]["fallbacks"]) == {"sizes_compared"}, escapement.stats()
