@@ -7,8 +7,10 @@
 #include "support/error.h"
 #include "torch/program/calls_convolution.h"
 #include "torch/program/calls_linear.h"
+#include "torch/program/input_behind.h"
 #include "torch/record/host_args.h"
 #include "torch/record/library_target.h"
+#include "torch/record/lower.h"
 #include "trace/layout.h"
 
 namespace escapement {
@@ -124,22 +126,24 @@ class Preparer {
 
   void note_writes() {
     for (const uint32_t operand : instr_.writes) {
-      const uint32_t buffer = plan_.buffer_of[instr_.operands[operand].index];
-      if (buffer != kNone && plan_.buffers[buffer].kind == Buffer::Kind::input && is_declared(operand)) {
-        recipe_.written_inputs.push_back(plan_.buffers[buffer].input);
-      }
+      const auto input = input_behind(plan_, instr_.operands[operand]);
+      if (input && is_counted(operand)) recipe_.written_inputs.push_back(*input);
     }
   }
 
-  // Written as the schema says, or by an operator of ATen's that is known to. Of somebody else's that hands back an argument nobody knows:
-  // eager counts no write.
-  bool is_declared(uint32_t operand) const {
-    if (instr_.attrs.target.starts_with("aten::") || instr_.attrs.target.starts_with("escapement::")) return true;
+  // Written as the schema says, or by an operator of ATen's that is known to, if not where eager counts no write: to a normalisation's statistics, or by
+  // an operator of somebody else's that hands back an argument, of which nobody knows.
+  bool is_counted(uint32_t operand) const {
+    const auto [name, overload, autocast] = LibraryTarget::parse(instr_.attrs.target);
+    const bool is_known = name.starts_with("aten::") || name.starts_with("escapement::");
+    std::vector<std::string_view> hidden;
+    if (is_known) writes_silently(std::string_view(name).substr(name.find("::") + 2), hidden);
     const auto& formals = recipe_.op->schema().arguments();
     for (size_t i = 0; i < formals.size(); ++i) {
       const auto& operands = instr_.attrs.args[i].operands;
-      const bool here = std::find(operands.begin(), operands.end(), static_cast<int32_t>(operand)) != operands.end();
-      if (here && formals[i].alias_info() && formals[i].alias_info()->isWrite()) return true;
+      if (std::find(operands.begin(), operands.end(), static_cast<int32_t>(operand)) == operands.end()) continue;
+      const bool counts = is_known ? std::ranges::find(hidden, formals[i].name()) == hidden.end() : formals[i].alias_info() && formals[i].alias_info()->isWrite();
+      if (counts) return true;
     }
     return false;
   }

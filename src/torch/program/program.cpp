@@ -21,6 +21,7 @@
 #include "support/options.h"
 #include "torch/program/calls.h"
 #include "torch/program/device_call.h"
+#include "torch/program/input_behind.h"
 #include "torch/program/parallel.h"
 #include "torch/program/profiled_call.h"
 #include "torch/program/program_errors.h"
@@ -35,6 +36,7 @@ struct OutputRecipe {
   uint32_t same_as = 0;        // an earlier output with the same value, or itself
   Slot slot = 0;               // integer, boolean
   bool detached = false;       // autograd sees no view of what it lies in
+  uint32_t behind = Id<void>::kNone;   // a library's view of this buffer
 };
 
 bool is_detached(const Trace& trace, ValueId v) {
@@ -220,6 +222,7 @@ void Program::Impl::prepare_outputs(TensorRecipes& recipes) {
       if (recipe.kind == Output::Kind::value) {
         recipe.tensor = recipes.add(wanted[i].value);
         recipe.detached = is_detached(plan().trace, wanted[i].value);
+        if (recipes[recipe.tensor].kind == Buffer::Kind::call) recipe.behind = buffer_behind(plan(), wanted[i].value);
         recipe.same_as = first_of.try_emplace(wanted[i].value.index, i).first->second;
       }
     } else if (recipe.kind != Output::Kind::none) {
@@ -244,8 +247,8 @@ void Program::Impl::prepare_inputs() {
     if (kernel == nullptr) continue;
     const LoopNest& nest = plan().kernels[kernel->kernel].nest;
     for (size_t i = 0; i < nest.params.size(); ++i) {
-      const Buffer& buffer = plan().buffers[kernel->operands[i].buffer];
-      if (nest.params[i].written && buffer.kind == Buffer::Kind::input) written_inputs.push_back(buffer.input);
+      if (!nest.params[i].written) continue;
+      if (const auto input = input_behind(plan(), plan().buffers[kernel->operands[i].buffer].root)) written_inputs.push_back(*input);
     }
   }
   own_inputs = written_inputs;
@@ -328,6 +331,16 @@ void Program::Impl::Call::bump_versions() const {
   }
 }
 
+// Autograd has not seen the library make it: writes through it count as those to what it is a view of, and the caller sees that it is one where it has that dtype.
+at::Tensor as_view_of(const at::Tensor& base, at::Tensor seen, bool detached) {
+  if (seen.is_same(base) || !base.defined() || !seen.has_storage() || !seen.storage().is_alias_of(base.storage())) return seen;
+  if (seen.is_inference() || base.is_inference()) return seen;
+  const bool alike = seen.dtype() == base.dtype() && seen.is_conj() == base.is_conj() && seen.is_neg() == base.is_neg();
+  if (alike && !detached) return at::as_strided(base, seen.sizes(), seen.strides(), seen.storage_offset());
+  seen.unsafeGetTensorImpl()->set_version_counter(base.unsafeGetTensorImpl()->version_counter());
+  return seen;
+}
+
 at::Tensor Program::Impl::Call::output(const OutputRecipe& wanted) {
   const TensorRecipe& recipe = program_.tensors[wanted.tensor];
   if (recipe.kind == Buffer::Kind::input && !recipe.whole && !wanted.detached) {
@@ -337,7 +350,10 @@ at::Tensor Program::Impl::Call::output(const OutputRecipe& wanted) {
     return at::as_strided(base, tensors_.sizes(recipe), tensors_.strides(recipe), base.storage_offset() + tensors_.offset(recipe));
   }
   at::Tensor tensor = tensors_.get(wanted.tensor);
-  return is_borrowed(tensor) ? tensor.clone() : tensor;
+  if (is_borrowed(tensor)) return tensor.clone();
+  if (wanted.behind == kNone || wanted.behind == recipe.buffer) return tensor;
+  const Buffer& behind = program_.plan().buffers[wanted.behind];
+  return as_view_of(behind.kind == Buffer::Kind::input ? tensors_.input(behind.input) : tensors_.owner(wanted.behind), std::move(tensor), wanted.detached);
 }
 
 void Program::Impl::Call::deliver(std::vector<c10::IValue>& outputs) {
