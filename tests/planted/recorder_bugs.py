@@ -96,7 +96,7 @@ RECORDER_BUGS = [
     Bug("pending_in_another_dtype", "torch", "src/torch/replay_mode/call_end.cpp",
         "  const DefaultDtypeGuard default_dtype(dtype_);\n", "", "operators that are pending run under the default dtype of later", ("replay_mode/test_state_when_called.py",)),
     Bug("writes_by_other_names", "torch", "src/torch/program/input_behind.cpp",
-        "    if (!operand) return plan.buffer_of[root.index];\n", "    return plan.buffer_of[root.index];\n",
+        "return found != instr.operands.end() ? *found : ValueId();", "return ValueId();",
         "a write through what the library handed back of an argument moves no version counter", ("memory/test_writes_through_other_names.py",)),
     # --- python
     Bug("key_without_autocast", "python", "python/escapement/tracer/jitted.py",

@@ -5,27 +5,19 @@
 
 namespace escapement {
 
-namespace {
-
-template <class Test>
-ValueId first_of(const std::vector<ValueId>& values, const Test& test) {
-  const auto found = std::ranges::find_if(values, test);
-  return found != values.end() ? *found : ValueId();
+ValueId viewed_by(const Trace& trace, ValueId value) {
+  const InstrId made_by = trace[value].definition;
+  if (!made_by) return {};
+  const Instr& instr = trace[made_by];
+  if (info(instr.op).kind == OpKind::view) return instr.operands[0];
+  const Storage storage = trace.type(value).storage;
+  const auto found = std::ranges::find_if(instr.operands, [&](ValueId v) { return v && storage && trace.type(v).storage == storage; });
+  return found != instr.operands.end() ? *found : ValueId();
 }
 
-}  // namespace
-
 uint32_t buffer_behind(const LaunchPlan& plan, ValueId value) {
-  const Trace& trace = plan.trace;
-  for (;;) {   // definitions come before uses, so each step is to an earlier one
-    const ValueId root = trace.type(value).root ? trace.type(value).root : value;
-    const InstrId made_by = trace[root].definition;
-    const Storage storage = trace.type(root).storage;
-    const auto is_it = [&](ValueId v) { return v && storage && trace.type(v).storage == storage; };
-    const ValueId operand = made_by ? first_of(trace[made_by].operands, is_it) : ValueId();
-    if (!operand) return plan.buffer_of[root.index];
-    value = operand;
-  }
+  while (const ValueId viewed = viewed_by(plan.trace, value)) value = viewed;   // definitions come before uses
+  return plan.buffer_of[value.index];
 }
 
 std::optional<uint32_t> input_behind(const LaunchPlan& plan, ValueId value) {

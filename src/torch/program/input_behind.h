@@ -8,6 +8,9 @@
 
 namespace escapement {
 
+// The operand whose memory a value is in: of a view of ours, or of such a call; or none.
+ValueId viewed_by(const Trace& trace, ValueId value);
+
 uint32_t buffer_behind(const LaunchPlan& plan, ValueId value);   // or Id<void>::kNone
 
 // The number of the input, if it is one's.

@@ -36,16 +36,19 @@ struct OutputRecipe {
   uint32_t same_as = 0;        // an earlier output with the same value, or itself
   Slot slot = 0;               // integer, boolean
   bool detached = false;       // autograd sees no view of what it lies in
+  bool is_detach = false;      // ... and it is all of it (`x.detach()` of an argument)
   uint32_t behind = Id<void>::kNone;   // a library's view of this buffer
 };
 
 bool is_detached(const Trace& trace, ValueId v) {
-  for (; trace[v].definition; v = trace[trace[v].definition].operands[0]) {
-    const Instr& instr = trace[trace[v].definition];
-    if (instr.op == Op::detach) return true;
-    if (info(instr.op).kind != OpKind::view) return false;
-  }
-  return false;
+  for (; trace[v].definition && trace[trace[v].definition].op != Op::detach; v = viewed_by(trace, v))
+    if (!viewed_by(trace, v)) return false;
+  return static_cast<bool>(trace[v].definition);
+}
+
+bool is_detach(const Trace& trace, ValueId v) {
+  const InstrId made_by = trace[v].definition;
+  return made_by && trace[made_by].op == Op::detach && !trace[trace[made_by].operands[0]].definition;
 }
 
 // ATen below autograd, without gradients, unseen by a recorder, without autocast: as the calls ran when they were recorded.
@@ -222,6 +225,7 @@ void Program::Impl::prepare_outputs(TensorRecipes& recipes) {
       if (recipe.kind == Output::Kind::value) {
         recipe.tensor = recipes.add(wanted[i].value);
         recipe.detached = is_detached(plan().trace, wanted[i].value);
+        recipe.is_detach = is_detach(plan().trace, wanted[i].value);
         if (recipes[recipe.tensor].kind == Buffer::Kind::call) recipe.behind = buffer_behind(plan(), wanted[i].value);
         recipe.same_as = first_of.try_emplace(wanted[i].value.index, i).first->second;
       }
@@ -336,16 +340,17 @@ at::Tensor as_view_of(const at::Tensor& base, at::Tensor seen, bool detached) {
   if (seen.is_same(base) || !base.defined() || !seen.has_storage() || !seen.storage().is_alias_of(base.storage())) return seen;
   if (seen.is_inference() || base.is_inference()) return seen;
   const bool alike = seen.dtype() == base.dtype() && seen.is_conj() == base.is_conj() && seen.is_neg() == base.is_neg();
-  if (alike && !detached) return at::as_strided(base, seen.sizes(), seen.strides(), seen.storage_offset());
+  if (alike) return at::as_strided(detached ? base.detach() : base, seen.sizes(), seen.strides(), seen.storage_offset());
   seen.unsafeGetTensorImpl()->set_version_counter(base.unsafeGetTensorImpl()->version_counter());
   return seen;
 }
 
 at::Tensor Program::Impl::Call::output(const OutputRecipe& wanted) {
   const TensorRecipe& recipe = program_.tensors[wanted.tensor];
-  if (recipe.kind == Buffer::Kind::input && !recipe.whole && !wanted.detached) {
+  if (recipe.kind == Buffer::Kind::input && !recipe.whole) {
     // A view that autograd and the caller see as a view of their tensor.
-    const at::Tensor& base = tensors_.input(recipe.input);
+    const at::Tensor base = wanted.detached ? tensors_.input(recipe.input).detach() : tensors_.input(recipe.input);
+    if (wanted.is_detach) return base;
     if (recipe.alike) return at::as_strided(base, base.sizes(), base.strides(), base.storage_offset());
     return at::as_strided(base, tensors_.sizes(recipe), tensors_.strides(recipe), base.storage_offset() + tensors_.offset(recipe));
   }
