@@ -59,7 +59,7 @@ class Preparer {
       const bool own = std::find(instr_.results.begin(), instr_.results.end(), value) != instr_.results.end();
       if (!own || !is_born_from(value)) recipe_.dead_after.push_back(plan_.buffer_of[value.index]);
     }
-    note_writes();
+    note_writes(name);
     recipe_.effect = instr_.effect;
     recipe_.may_copy_onto_itself = name == "aten::copy_" && overload.empty() && operands_are_laid_out_alike();
     if (forms == CallForms::own) return std::move(recipe_);
@@ -124,17 +124,16 @@ class Preparer {
     return std::all_of(instr_.operands.begin(), instr_.operands.end(), like_the_first);
   }
 
-  void note_writes() {
+  void note_writes(const std::string& name) {
     for (const uint32_t operand : instr_.writes) {
       const auto input = input_behind(plan_, instr_.operands[operand]);
-      if (input && is_counted(operand)) recipe_.written_inputs.push_back(*input);
+      if (input && is_counted(operand, name)) recipe_.written_inputs.push_back(*input);
     }
   }
 
   // Written as the schema says, or by an operator of ATen's that is known to, if not where eager counts no write: to a normalisation's statistics, or by
   // an operator of somebody else's that hands back an argument, of which nobody knows.
-  bool is_counted(uint32_t operand) const {
-    const auto [name, overload, autocast] = LibraryTarget::parse(instr_.attrs.target);
+  bool is_counted(uint32_t operand, const std::string& name) const {
     const bool is_known = name.starts_with("aten::") || name.starts_with("escapement::");
     std::vector<std::string_view> hidden;
     if (is_known) writes_silently(std::string_view(name).substr(name.find("::") + 2), hidden);
