@@ -36,7 +36,7 @@ def counted(x, q):
 @pytest.mark.parametrize("program", [along_columns, along_both, along_columns_and_looked_up, counted])
 def test_what_is_computed_again_is_so_on_the_axes_of_its_reader(program, mode):
     jitted = escapement.jit(program, mode=mode)
-    for size in SIZES:
+    for size in SIZES if "amax" in program.__code__.co_names else [*SIZES, 0, 13]:   # nothing has no largest element
         args = whole(size), whole(size, size)
         torch.testing.assert_close(jitted(*args), program(*args), rtol=0, atol=0)
     if mode == "call":
