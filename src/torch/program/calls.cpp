@@ -265,7 +265,10 @@ c10::IValue patched(const CallRecipe::Argument& argument, TensorTable& tensors, 
   return {};
 }
 
-bool agree(c10::IntArrayRef seen, c10::IntArrayRef wanted, uint32_t checked, c10::IntArrayRef sizes_that_matter) {
+constexpr size_t kMaskedDims = 64;  // of `checked`: what has more is of no kind that the plan knows
+
+bool agree(c10::IntArrayRef seen, c10::IntArrayRef wanted, uint64_t checked, c10::IntArrayRef sizes_that_matter) {
+  if (seen.size() > kMaskedDims) return false;
   for (size_t d = 0; d < seen.size(); ++d) {
     const bool matters = sizes_that_matter.empty() || sizes_that_matter[d] != 1;
     if ((checked >> d & 1) != 0 && matters && seen[d] != wanted[d]) return false;
@@ -328,8 +331,8 @@ CallRecipe make_call(const LaunchPlan& plan, const CallStep& step, TensorRecipes
 void settle_call(CallRecipe& recipe, uint32_t step, const TensorRecipes& tensors, const Executable& executable) {
   const uint32_t known = executable.level_before(step);
   const auto bits = [&](const std::vector<Slot>& slots) {
-    uint32_t mask = 0;
-    for (size_t d = 0; d < slots.size() && d < 32; ++d) mask |= executable.shapes().level(slots[d]) <= known ? 1u << d : 0;
+    uint64_t mask = 0;
+    for (size_t d = 0; d < std::min(slots.size(), kMaskedDims); ++d) mask |= uint64_t{executable.shapes().level(slots[d]) <= known} << d;
     return mask;
   };
   for (CallRecipe::Result& result : recipe.results) {
