@@ -152,9 +152,11 @@ std::vector<OptionRow> option_rows() {
 
 void set_option(Options& options, std::string_view name, std::string_view value) {
   visit_field(options, name, [&](auto& field) {
-    if (!parse_into(field, value)) refuse_value(name, type_of(field), value);
+    auto parsed = field;   // what is refused changes nothing
+    if (!parse_into(parsed, value)) refuse_value(name, type_of(field), value);
+    check_choice(name, value);
+    field = std::move(parsed);
   });
-  check_choice(name, value);
 }
 
 void set_option(Options& options, std::string_view name, bool value) {

@@ -162,6 +162,13 @@ TEST(Options, MistakesNameTheOptionAndTheRemedy) {
   EXPECT_EQ(options, Options{});
 }
 
+TEST(Options, WhatIsRefusedChangesNothing) {
+  Options options;
+  for (const auto& [name, value] : {std::pair{"compile", "later"}, {"dump", "plan,expnad"}, {"threads", "many"}, {"strict", "perhaps"}})
+    EXPECT_THROW(set_option(options, name, std::string_view(value)), UserError);
+  EXPECT_EQ(options, Options());
+}
+
 TEST(Options, NearestNameIsAMisspellingAndNotAnotherWord) {
   const std::vector<std::string_view> names{"expand", "fold", "cse"};
   EXPECT_EQ(nearest_name("expnd", names), "expand");
