@@ -31,9 +31,13 @@ def check(program, way):
     found = compared(program, way)
     if found and is_limit(program, way, found.kind):
         return None
-    if found and found.kind != "internal error" and any(compared(program, control) for control in WAYS[way].controls):
+    if found and found.kind != "internal error" and any(compared(program, control) for control in controls(WAYS[way], found)):
         return None
     return found
+
+
+def controls(way, found):
+    return (*way.controls, *(way.controls_of_strides if found.kind == "strides" else ()))
 
 
 def is_limit(program, way, kind):

@@ -58,12 +58,7 @@ class Program:
         return "\n".join([*lines, f"    return ({''.join(result + ', ' for result in self.results)})"]) + "\n"
 
     def function(self):
-        text = self.source()
-        file = f"<program {hash(text):x}>"
-        linecache.cache[file] = len(text), None, text.splitlines(True), file
-        scope = dict(RESERVED)
-        exec(compile(text, file, "exec"), scope)
-        return scope["program"]
+        return function_of(self.source())
 
     def reads_host(self):
         return any(step.host for step in self.steps)
@@ -87,6 +82,14 @@ def module(note, source, settings):
     imports = [line for word, line in IMPORTS.items() if re.search(rf"\b{re.escape(word)}", source)]
     parts = [f"{name} = {pprint.pformat(value, width=140, sort_dicts=False)}" for name, value in settings.items() if value]
     return "\n".join([f'"""{note}"""', *([""] if imports else []), *imports, "", *parts, "", "", source])
+
+
+def function_of(text):
+    file = f"<program {hash(text):x}>"
+    linecache.cache[file] = len(text), None, text.splitlines(True), file
+    scope = dict(RESERVED)
+    exec(compile(text, file, "exec"), scope)
+    return scope["program"]
 
 
 class Kept:

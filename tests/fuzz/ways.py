@@ -1,5 +1,6 @@
 """The ways to run a program: what makes it from the function, and what is asked of its counters afterwards."""
 
+import ast
 import re
 import tempfile
 import warnings
@@ -8,6 +9,7 @@ import torch
 
 import escapement
 from arguments import drawn
+from program import function_of
 from states import MODES
 
 PINNED = re.compile(r"size\[\d+\]: expected (?!0|1\b)\d+\b")   # a size for which nobody asked is another recording
@@ -20,6 +22,7 @@ class Way:
 
     reference = None # what is compared with, if it is not the function itself
     controls = ()    # ways without us: what they do otherwise than eager is not ours
+    controls_of_strides = ()   # the same, of strides alone
 
     def __init__(self, program):
         self.program = program
@@ -128,6 +131,7 @@ class Train(Compile):
 
     name = "train"
     controls = "train-dynamo", "train-aot"
+    controls_of_strides = ("train-broken",)
 
     def make(self, function, options):
         self.reference = graded(function)
@@ -149,6 +153,24 @@ class TracedTrain(PlainTrain):
 
     def make(self, function, options):
         return torch._dynamo.config.patch(capture_scalar_outputs=True)(super().make(function, options))
+
+
+class BrokenTrain(TracedTrain):
+    """In graphs of one statement each: which strides AOTAutograd gives a gradient depends on where a graph ends, as ours do where a size is read
+    once too often."""
+
+    name = "train-broken"
+
+    def make(self, function, options):
+        return super().make(broken_apart(self.program.source()), options)
+
+
+def broken_apart(source):
+    """The program, with the end of a graph in front of each statement."""
+    module = ast.parse(source)
+    program = next(node for node in module.body if isinstance(node, ast.FunctionDef))
+    program.body = [each for statement in program.body for each in (ast.parse("torch._dynamo.graph_break()").body[0], statement)]
+    return function_of(ast.unparse(module))
 
 
 def graded(function):
@@ -221,4 +243,4 @@ def misses(info):
     return [region.get("misses") for region in info["regions"]]
 
 
-WAYS = {way.name: way for way in (Call, Replay, Compile, Plain, Traced, Train, PlainTrain, TracedTrain, Exported)}
+WAYS = {way.name: way for way in (Call, Replay, Compile, Plain, Traced, Train, PlainTrain, TracedTrain, BrokenTrain, Exported)}

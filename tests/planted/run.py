@@ -95,7 +95,7 @@ def native_checks(bug, seconds):
     llvm = [("code generation tests", ["build-native/tests/test_llvm"]), ("device code tests", ["build-native/tests/test_simt"])]
     fuzz = [("fuzz_ir", ["build-native/tests/fuzz_ir", "--seconds", str(seconds)])]
     golden = [("golden tests", [sys.executable, "-m", "pytest", "-q", "-x", "tests/golden"])]
-    return (llvm + fuzz if bug.area == "code" else first + fuzz + golden), "build-native"
+    return (llvm if bug.area == "code" else first) + fuzz + golden, "build-native"
 
 
 def torch_checks(bug, seconds):
