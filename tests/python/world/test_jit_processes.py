@@ -44,6 +44,8 @@ def run(tmp_path, program):
     # ThreadSanitizer's detector of deadlocks counts to 64 locks in one thread, and a fork takes those of all functions.
     sanitizer = {"TSAN_OPTIONS": os.environ.get("TSAN_OPTIONS", "") + " detect_deadlocks=0"}
     done = subprocess.run([sys.executable, file], capture_output=True, text=True, timeout=300, env={**os.environ, **sanitizer})
+    if "ThreadSanitizer: dup thread with used id" in done.stderr:
+        pytest.skip("ThreadSanitizer gives up where a child's thread has the number of one that the parent has")
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
