@@ -85,6 +85,7 @@ def module(note, source, settings):
 
 
 def function_of(text):
+    """The `program` that a text defines, with its lines for tracebacks and tracers."""
     file = f"<program {hash(text):x}>"
     linecache.cache[file] = len(text), None, text.splitlines(True), file
     scope = dict(RESERVED)

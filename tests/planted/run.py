@@ -94,8 +94,8 @@ def native_checks(bug, seconds):
     first = [(f"unit tests of {bug.area}", ["build-native/tests/test_core", f"--gtest_filter={UNIT[bug.area]}"])] if bug.area in UNIT else []
     llvm = [("code generation tests", ["build-native/tests/test_llvm"]), ("device code tests", ["build-native/tests/test_simt"])]
     fuzz = [("fuzz_ir", ["build-native/tests/fuzz_ir", "--seconds", str(seconds)])]
-    golden = [("golden tests", [sys.executable, "-m", "pytest", "-q", "-x", "tests/golden"]), ("all unit tests", ["build-native/tests/test_core"])]
-    return (llvm if bug.area == "code" else first) + fuzz + golden, "build-native"
+    last = [("golden tests", [sys.executable, "-m", "pytest", "-q", "-x", "tests/golden"]), ("all unit tests", ["build-native/tests/test_core"])]
+    return (llvm if bug.area == "code" else first) + fuzz + last, "build-native"
 
 
 def torch_checks(bug, seconds):

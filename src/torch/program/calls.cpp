@@ -265,13 +265,10 @@ c10::IValue patched(const CallRecipe::Argument& argument, TensorTable& tensors, 
   return {};
 }
 
-constexpr size_t kMaskedDims = 64;  // of `checked`: what has more is of no kind that the plan knows
-
-bool agree(c10::IntArrayRef seen, c10::IntArrayRef wanted, uint64_t checked, c10::IntArrayRef sizes_that_matter) {
-  if (seen.size() > kMaskedDims) return false;
+bool agree(c10::IntArrayRef seen, c10::IntArrayRef wanted, const std::vector<bool>& checked, c10::IntArrayRef sizes_that_matter) {
   for (size_t d = 0; d < seen.size(); ++d) {
     const bool matters = sizes_that_matter.empty() || sizes_that_matter[d] != 1;
-    if ((checked >> d & 1) != 0 && matters && seen[d] != wanted[d]) return false;
+    if (checked[d] && matters && seen[d] != wanted[d]) return false;
   }
   return true;
 }
@@ -330,15 +327,15 @@ CallRecipe make_call(const LaunchPlan& plan, const CallStep& step, TensorRecipes
 
 void settle_call(CallRecipe& recipe, uint32_t step, const TensorRecipes& tensors, const Executable& executable) {
   const uint32_t known = executable.level_before(step);
-  const auto bits = [&](const std::vector<Slot>& slots) {
-    uint64_t mask = 0;
-    for (size_t d = 0; d < std::min(slots.size(), kMaskedDims); ++d) mask |= uint64_t{executable.shapes().level(slots[d]) <= known} << d;
-    return mask;
+  const auto are_known = [&](const std::vector<Slot>& slots) {
+    std::vector<bool> result;
+    for (const Slot slot : slots) result.push_back(executable.shapes().level(slot) <= known);
+    return result;
   };
   for (CallRecipe::Result& result : recipe.results) {
     if (!result.wanted) continue;
-    result.checked_sizes = bits(tensors[result.recipe].sizes);
-    result.checked_strides = bits(tensors[result.recipe].strides);
+    result.checked_sizes = are_known(tensors[result.recipe].sizes);
+    result.checked_strides = are_known(tensors[result.recipe].strides);
   }
 }
 

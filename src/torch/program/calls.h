@@ -25,8 +25,8 @@ struct CallRecipe {
     uint32_t recipe = 0;             // of the result's value
     bool wanted = false;             // the value has memory of its own, which this call brings
     bool planned = false;            // ... in the layout of an output or temporary buffer
-    uint64_t checked_sizes = 0;      // bit per dim: its size must be the plan's
-    uint64_t checked_strides = 0;
+    std::vector<bool> checked_sizes; // per dim: its size must be the plan's
+    std::vector<bool> checked_strides;
     bool may_alias = false;          // the trace says that it shares an operand's memory
   };
   enum class Form : uint8_t { boxed, out, linear, convolution } form = Form::boxed;
