@@ -72,7 +72,10 @@ def checked(compiled, contract):
         except Exception as error:
             inner = getattr(error, "inner_exception", None)
             if isinstance(inner, EscapementError):
-                raise inner from None   # our complaint to the user, without torch's story about a failed backend
+                try:
+                    raise inner from None   # our complaint to the user, without torch's story about a failed backend
+                finally:
+                    del inner   # its traceback holds this frame
             raise
         finally:
             calls.current = outer

@@ -88,7 +88,7 @@ class Session:
         self.degenerate = False  # a dim that is 0 or 1 now is a symbol
         self.broke = len(break_log())
         self.answers = oblivious.Answers(whole)
-        self.failure = None      # of the last attempt
+        self.failure = ""        # what the last attempt raised, in words
         self.declared = None     # steer_dims.Declared: what escapement.compile(dims=...) says about this frame
         self.start()
 
@@ -302,26 +302,30 @@ def new_misses(code, values):
 def attempt(session, run, must_compile):
     """Tries the rules in order of generality. What cannot be traced at all runs eagerly: there, what is wrong with the program
     is said by eager's own exception."""
-    for rules in rule_sets(session):
-        try:
-            return fewer_breaks(session, run, under(session, run, rules))
-        except (SkipFrame, dynamo_exc.Unsupported) as skipped:
-            failure = skipped
-            if not session.operators:     # where nothing can be compiled before the operator, a version for these sizes is better
-                break
-        except Exception as error:
-            if not may_retry(error):
-                raise
-            forget_failed_trace(error)
-            failure = session.failure = error
-            session.asked_values |= asks_for_values(error)
-    LEDGER.note_skip(session.code, first_line(failure) + place_of(getattr(failure, "real_stack", None)))
-    if must_compile:
-        raise failure
-    if session.plan.number == 0 and isinstance(failure, SkipFrame) and not refusals.is_shared(session.code):
-        raise failure                     # there is no operator in it: Dynamo skips the function from now on, and nothing is lost
-    LEDGER.note_failure(session.code, session.key, lasting=not may_pass(failure))
-    raise_eager(first_line(failure), failure)
+    failure = None
+    try:
+        for rules in rule_sets(session):
+            try:
+                return fewer_breaks(session, run, under(session, run, rules))
+            except (SkipFrame, dynamo_exc.Unsupported) as skipped:
+                failure = skipped
+                if not session.operators:     # where nothing can be compiled before the operator, a version for these sizes is better
+                    break
+            except Exception as error:
+                if not may_retry(error):
+                    raise
+                forget_failed_trace(error)
+                failure, session.failure = error, str(error)
+                session.asked_values |= asks_for_values(error)
+        LEDGER.note_skip(session.code, first_line(failure) + place_of(getattr(failure, "real_stack", None)))
+        if must_compile:
+            raise failure
+        if session.plan.number == 0 and isinstance(failure, SkipFrame) and not refusals.is_shared(session.code):
+            raise failure                     # there is no operator in it: Dynamo skips the function from now on, and nothing is lost
+        LEDGER.note_failure(session.code, session.key, lasting=not may_pass(failure))
+        raise_eager(first_line(failure), failure)
+    finally:
+        del failure   # its traceback holds this frame, and with it the arguments
 
 
 def may_retry(error):
@@ -338,7 +342,7 @@ def asks_for_values(error):
 
 def is_broadcast(failure):
     """Of sizes that differ: one of them may be 1 now, without being known to."""
-    return failure is not None and any(words in str(failure) for words in UNEQUAL)
+    return any(words in failure for words in UNEQUAL)
 
 
 def may_pass(failure):

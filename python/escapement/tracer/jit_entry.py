@@ -196,7 +196,11 @@ class Entry:
                     outputs = self._run(leaves)
                 whole = seen_whole(code)
             if caught.error is not None:
-                raise caught.error
+                error, caught.error = caught.error, None
+                try:
+                    raise error
+                finally:
+                    del error   # its traceback holds this frame
             self._refuse_tape(attempt)
         except Exception:
             self._note_end(attempt)

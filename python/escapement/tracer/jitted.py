@@ -404,12 +404,13 @@ class Jitted:
         before, failure = entry.runs, None
         try:
             found = entry.region(*leaves)
-        except Exception as error:
-            if is_interrupt(error):
-                self._stopped(entry, error, originals, leaves)
-            failure = error
         except BaseException as error:
-            self._stopped(entry, error, originals, leaves)
+            if not isinstance(error, Exception) or is_interrupt(error):
+                try:
+                    self._stopped(entry, error, originals, leaves)
+                finally:
+                    raise error
+            failure = error
         if failure is not None:   # no longer handled: what the function raises when it runs again has no context that eager has not
             try:
                 return self._failed(entry, failure, leaves, originals, args, kwargs)
@@ -430,38 +431,41 @@ class Jitted:
     def _stopped(self, entry, error, originals, leaves):
         """By what nobody can repeat. What the function has done until then is done."""
         entry.take_failure()
-        try:
-            hand_over(entry.take_ended(), error, originals, leaves)
-        finally:
-            raise error
+        hand_over(entry.take_ended(), error, originals, leaves)
 
     def _failed(self, entry, error, leaves, originals, args, kwargs):
         """An exception from a region: the program's own, or one that only symbolic values bring about."""
         failure, ended = entry.take_failure(), entry.take_ended()
-        reason = "unsupported_result" if failure is None else FAILURES.get(type(error), "recording_raised")
-        if failure is not None and failure.repeatable() and not is_done(error, failure):
-            put_in_order(ended.given(leaves) if ended and failure.changed_host() else (), error=error)   # what the first run has kept
-            if self._options["strict"] and self._needs_constants(entry, reason):
-                return self._once_more(failure, entry, args, kwargs)
-            close_unstarted(error)
-            result = self._again(failure, args, kwargs)
-        else:
-            result = hand_over(ended, error, originals, leaves)
-            if not isinstance(error, Bypass):
-                self._raise(entry, error, failure, reason)
-        if failure is not None:
-            with self._lock:
-                self._forget(entry, reason)
-        self._refuse_if_strict(reason, error)   # an error of the program's own has been raised above: it is eager's, too
-        self._count(reason, error)
-        return result
+        try:
+            reason = "unsupported_result" if failure is None else FAILURES.get(type(error), "recording_raised")
+            if failure is not None and failure.repeatable() and not is_done(error, failure):
+                put_in_order(ended.given(leaves) if ended and failure.changed_host() else (), error=error)   # what the first run has kept
+                if self._options["strict"] and self._needs_constants(entry, reason):
+                    return self._once_more(failure, entry, args, kwargs)
+                close_unstarted(error)
+                result = self._again(failure, args, kwargs)
+            else:
+                result = hand_over(ended, error, originals, leaves)
+                if not isinstance(error, Bypass):
+                    self._raise(entry, error, failure, reason)
+            if failure is not None:
+                with self._lock:
+                    self._forget(entry, reason)
+            self._refuse_if_strict(reason, error)   # an error of the program's own has been raised above: it is eager's, too
+            self._count(reason, error)
+            return result
+        finally:
+            del error   # its traceback holds this frame: it would outlive its handler, and with it what the program's frames hold
 
     def _raise(self, entry, error, failure, reason):
         """What has been done is done. An int that C code wants would be missed by every recording."""
         if failure is not None and is_about_symbols(error):
             with self._lock:
                 self._forget(entry, reason)
-        raise error if failure is None or is_raised_by_program(error) else cannot_record(error)
+        try:
+            raise error if failure is None or is_raised_by_program(error) else cannot_record(error)
+        finally:
+            del error
 
     def _again(self, failure, args, kwargs):
         failure.restore()
