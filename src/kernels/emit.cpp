@@ -289,9 +289,11 @@ void StageEmitter::reduce(size_t i) {
   const Instr& instr = c_.graph.instr(node);
   const Trace& trace = c_.graph.trace;
   const DType type = reduction_accumulator(instr.op, trace.type(instr.operands[0]).dtype, trace.type(instr.results[0]).dtype);
-  const Reg value = body().cast(operand(node, 0, node.iter), type);
-  const bool position = instr.op == Op::argmax || instr.op == Op::argmin;
-  c_.row_of[i] = c_.tables.row_value(position ? DType::i64 : type);
+  const ReductionInfo& row = reduction(instr.op);
+  Reg element = operand(node, 0, node.iter);
+  if (row.accumulator == Accumulator::count) element = body().cast(element, DType::b8);
+  const Reg value = body().cast(element, type);
+  c_.row_of[i] = c_.tables.row_value(row.gives_position() ? DType::i64 : type);
   stage_.reductions.push_back({instr.op, value, c_.row_of[i]});
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "support/error.h"
+#include "trace/reductions.h"
 
 namespace escapement {
 namespace {
@@ -138,8 +139,7 @@ void verify_results(const LoopNest& nest, const Stage& stage, std::vector<bool>&
   for (const LoopReduction& r : stage.reductions) {
     ESCAPEMENT_CHECK(nest.schedule != Schedule::map, "a map reduces nothing");
     ESCAPEMENT_CHECK(r.value < registers && r.row_value < nest.row_values.size(), "reduction of a register to a row value");
-    const bool arg = r.op == Op::argmax || r.op == Op::argmin;
-    ESCAPEMENT_CHECK(nest.row_values[r.row_value] == (arg ? DType::i64 : stage.body.type(r.value)), "accumulator type");
+    ESCAPEMENT_CHECK(nest.row_values[r.row_value] == (gives_position(r.op) ? DType::i64 : stage.body.type(r.value)), "accumulator type");
     ready[r.row_value] = true;
   }
   for (const RowKeep& k : stage.keeps) {

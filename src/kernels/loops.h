@@ -64,7 +64,7 @@ struct LoopStore {
 };
 
 struct LoopReduction {
-  Op op = Op::sum;         // sum, prod, amax, amin, argmax, argmin, any, all
+  Op op = Op::sum;         // a row of reduce.def
   Reg value = 0;           // f32, f64, i64 (sum, prod), any compute type (amax...), b8 (any, all)
   uint32_t row_value = 0;  // receives the result: the accumulator type; i64 for argmax/argmin (row-major index in the reduced axes)
   friend bool operator==(const LoopReduction&, const LoopReduction&) = default;

@@ -6,6 +6,7 @@
 
 #include "trace/layout.h"
 #include "trace/op_rules.h"
+#include "trace/reductions.h"
 
 namespace escapement {
 namespace {
@@ -163,7 +164,7 @@ ValueId Builder::reduce(Op op, ValueId a, std::vector<int32_t> axes, bool keepdi
   std::sort(axes.begin(), axes.end());
   if (axes.empty())
     for (int32_t axis = 0; axis < trace_.type(a).rank(); ++axis) axes.push_back(axis);
-  if (op != Op::argmax && op != Op::argmin) order_as_in_memory(dims(), trace_.type(a), axes);
+  if (!gives_position(op)) order_as_in_memory(dims(), trace_.type(a), axes);
   attrs.axes = std::move(axes);
   attrs.keepdim = keepdim;
   return emit(op, std::span(&a, 1), std::move(attrs), {});

@@ -102,18 +102,24 @@ Rows split_axes(const HostTensor& a, std::span<const int32_t> axes) {
   return rows;
 }
 
+// What of an element is combined.
+uint64_t element_of(Op op, uint64_t bits, DType from, DType type) {
+  const bool counts = reduction(op).accumulator == Accumulator::count;
+  return counts ? convert(convert(bits, from, DType::b8), DType::b8, type) : convert(bits, from, type);
+}
+
 }  // namespace
 
 void reduce(const Job& job) {
   const HostTensor& a = job.operands[0];
   const DType type = reduction_accumulator(job.instr.op, a.dtype, job.result.dtype);
-  const bool position = job.instr.op == Op::argmax || job.instr.op == Op::argmin;
+  const bool position = gives_position(job.instr.op);
   const Rows rows = split_axes(a, job.instr.attrs.axes);
   const std::vector<int64_t> out = job.result.places(), kept = rows.kept.places(), within = rows.reduced.places();
   for (size_t row = 0; row < kept.size(); ++row) {
     Reduction total(job.instr.op, type);
     for (size_t i = 0; i < within.size(); ++i)
-      total.add(convert(a.load(kept[row] + within[i]), a.dtype, type), static_cast<int64_t>(i));
+      total.add(element_of(job.instr.op, a.load(kept[row] + within[i]), a.dtype, type), static_cast<int64_t>(i));
     job.result.store(out[row], convert(total.result(), position ? DType::i64 : type, job.result.dtype));
   }
 }

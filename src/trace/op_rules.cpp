@@ -6,6 +6,7 @@
 #include "support/error.h"
 #include "support/text.h"
 #include "trace/layout.h"
+#include "trace/reductions.h"
 
 namespace escapement {
 
@@ -110,6 +111,7 @@ DType float_of(DType type) { return is_float(type) || type == DType::other ? typ
 
 DType pointwise_type(Op op, OperandTypes operands, const Attrs& attrs) {
   if (attrs.dtype) return *attrs.dtype;
+  operands = without_numbers(op, operands);
   const bool number_is_operand = info(op).arity == static_cast<int>(operands.size()) + 1;
   const Number number = number_is_operand ? attrs.value : Number{};
   switch (info(op).rule) {
@@ -175,6 +177,8 @@ TensorType infer_pointwise(Rules& rules, OperandTypes operands, const Attrs& att
   if (rules.op == Op::where && operands[0]->dtype != DType::b8 && operands[0]->dtype != DType::u8)
     throw UserError("where expected condition to be a boolean tensor, but got a tensor with dtype " +
                     std::string(name_of(operands[0]->dtype)));
+  for (const TensorType* number : operands.subspan(without_numbers(rules.op, operands).size()))
+    if (number->rank() != 0) throw UserError(std::string(name_of(rules.op)) + ": a number of the row's must have no dims");
   const DType dtype = pointwise_type(rules.op, operands, attrs);
   TensorType result = rules.plain(dtype, common_device(operands), broadcast_all(rules, operands));
   std::vector<Dim> strides = pointwise_strides(rules.dims, operands, result.sizes);
@@ -212,10 +216,11 @@ void require_elements(Rules& rules, const TensorType& a, const Attrs& attrs) {
 }
 
 DType reduction_type(Op op, DType a, const Attrs& attrs) {
-  if (op == Op::argmax || op == Op::argmin) return DType::i64;
-  if (op == Op::any || op == Op::all) return a == DType::u8 ? DType::u8 : DType::b8;
+  const ReductionInfo* row = find_reduction(op);   // none: a composite that reduces
+  if (row && (row->gives_position() || row->accumulator == Accumulator::count)) return DType::i64;
+  if (row && row->accumulator == Accumulator::truth) return a == DType::u8 ? DType::u8 : DType::b8;
   if (attrs.dtype) return *attrs.dtype;
-  if ((op == Op::sum || op == Op::prod) && !is_float(a) && a != DType::other) return DType::i64;
+  if (row && row->accumulator == Accumulator::result && !is_float(a) && a != DType::other) return DType::i64;
   if (op == Op::mean && !is_float(a) && a != DType::other)
     throw UserError("mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: " +
                     std::string(name_of(a)));
@@ -227,8 +232,8 @@ DType reduction_type(Op op, DType a, const Attrs& attrs) {
 TensorType infer_reduction(Rules& rules, const TensorType& a, const Attrs& attrs) {
   const DType dtype = reduction_type(rules.op, a.dtype, attrs);
   std::vector<Dim> sizes = reduced_sizes(rules, a, attrs);
-  const bool extreme = rules.op == Op::amax || rules.op == Op::amin || rules.op == Op::argmax || rules.op == Op::argmin;
-  if (extreme && attrs.mode != "identity") require_elements(rules, a, attrs);  // mode: of nothing, the identity
+  const ReductionInfo* row = find_reduction(rules.op);
+  if (row && row->is_extreme() && attrs.mode != "identity") require_elements(rules, a, attrs);  // mode: of nothing, the identity
   return rules.plain(dtype, a.device, std::move(sizes));
 }
 
@@ -337,11 +342,26 @@ std::vector<Dim> broadcast_sizes(DimTable& dims, Demands& demands, std::span<con
   return broadcast_sizes(rules, a, b, because);
 }
 
+OperandTypes without_numbers(Op op, OperandTypes operands) {
+  return operands.first(std::min(operands.size(), static_cast<size_t>(info(op).arity)));
+}
+
+namespace {
+
+// All numbers of the row as operands, none as an attribute.
+bool has_its_numbers(Op op, size_t count, const Attrs& attrs) {
+  const size_t numbers = numbers_of(op).size();
+  const bool as_attributes = attrs.value.kind != Number::Kind::none || attrs.value2.kind != Number::Kind::none;
+  return numbers > 0 && !as_attributes && count == static_cast<size_t>(info(op).arity) + numbers;
+}
+
+}  // namespace
+
 bool arity_fits(Op op, size_t count, const Attrs& attrs) {
   const OpInfo& row = info(op);
   if (row.arity < 0 || count == static_cast<size_t>(row.arity)) return true;
   const bool one_less = count + 1 == static_cast<size_t>(row.arity);
-  if (row.kind == OpKind::pointwise) return one_less && row.arity > 1 && attrs.value.kind != Number::Kind::none;
+  if (row.kind == OpKind::pointwise) return (one_less && row.arity > 1 && attrs.value.kind != Number::Kind::none) || has_its_numbers(op, count, attrs);
   switch (op) {
     case Op::layer_norm:
     case Op::group_norm: return count == 1 || count == 2;

@@ -32,6 +32,9 @@ TensorType infer(Op op, OperandTypes operands, const Attrs& attrs, DimTable& dim
 // torch.result_type: tensors with dimensions first, then 0-d tensors, then the number in attrs.value.
 DType promoted_type(OperandTypes operands, const Number& number);
 
+// The operands of a pointwise row without its numbers, where these are operands too (numbers.def).
+OperandTypes without_numbers(Op op, OperandTypes operands);
+
 // Whether `count` operands fit the row (norms without weight, binary ops whose second operand is attrs.value, ...).
 bool arity_fits(Op op, size_t count, const Attrs& attrs);
 

@@ -1,6 +1,7 @@
 // Tables over ops.def.
 #include "trace/ops.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <unordered_map>
@@ -15,11 +16,23 @@ constexpr auto kRows = std::to_array<OpInfo>({
 #undef OP
 });
 
+constexpr auto kNumbers = std::to_array<RowNumber>({
+#define NUMBER(op, attribute, name, otherwise, varies) {Op::op, RowNumber::Place::attribute, name, otherwise, RowNumber::Varies::varies},
+#include "trace/numbers.def"
+#undef NUMBER
+});
+
 }  // namespace
 
 const OpInfo& info(Op op) { return kRows[static_cast<size_t>(op)]; }
 std::string_view name_of(Op op) { return info(op).name; }
 int op_count() { return static_cast<int>(kRows.size()); }
+
+std::span<const RowNumber> numbers_of(Op op) {
+  const auto begin = std::ranges::find(kNumbers, op, &RowNumber::op);
+  const auto end = std::find_if(begin, kNumbers.end(), [&](const RowNumber& row) { return row.op != op; });
+  return {begin, end};
+}
 
 bool computes_on(Op op, DType type) {
   switch (info(op).domain) {

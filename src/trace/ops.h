@@ -1,11 +1,12 @@
 // The op table: enum, names and properties of every trace op, derived from the rows of ops.def.
 //
 // A row is the one place that knows an op: its kind, arity, effect, tier, type and size rule, ATen name, and (pointwise) what it
-// computes per element. Printer, parser, verifier, evaluator, fusion, recorder and the supported-op page all read the row.
+// computes per element. Printer, parser, verifier, evaluator, fusion, recorder and the supported-op page all read the row. What it computes a reduction from stands in reduce.def, its numbers in numbers.def.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "trace/dtype.h"
@@ -48,7 +49,19 @@ struct OpInfo {
   std::string_view aten;   // schema name, "aten::add.Tensor"; empty if there is none
 };
 
+// A number among the arguments of a pointwise row (numbers.def).
+struct RowNumber {
+  enum class Place : uint8_t { value, value2 };
+  enum class Varies : uint8_t { no, yes };
+  Op op;
+  Place place;             // which of attrs
+  std::string_view name;   // of ATen's argument
+  double otherwise;
+  Varies varies;
+};
+
 const OpInfo& info(Op op);
+std::span<const RowNumber> numbers_of(Op op);   // in the order of attrs
 bool computes_on(Op op, DType type);   // a pointwise op, in the type that its operands promote to, by the row's domain
 std::string_view name_of(Op op);
 std::optional<Op> op_from_name(std::string_view name);

@@ -91,31 +91,32 @@ class TypedState final : public Reduction::State {
   reduce::Total<Operation> total_;
 };
 
-template <template <class> class Operation>
+// Whether its accumulator may be a floating-point type.
+template <Op op>
+constexpr bool kHasFloats = find_reduction(op)->accumulator == Accumulator::result || find_reduction(op)->accumulator == Accumulator::operand;
+
+template <Op op>
 std::unique_ptr<Reduction::State> make(DType type) {
   switch (type) {
-    case DType::b8: return std::make_unique<TypedState<Operation<bool>>>();
-    case DType::u8: return std::make_unique<TypedState<Operation<uint8_t>>>();
-    case DType::i8: return std::make_unique<TypedState<Operation<int8_t>>>();
-    case DType::i16: return std::make_unique<TypedState<Operation<int16_t>>>();
-    case DType::i32: return std::make_unique<TypedState<Operation<int32_t>>>();
-    case DType::i64: return std::make_unique<TypedState<Operation<int64_t>>>();
-    case DType::f32: return std::make_unique<TypedState<Operation<float>>>();
-    case DType::f64: return std::make_unique<TypedState<Operation<double>>>();
-    default: throw InternalError("no reduction in this type");
+    case DType::b8: return std::make_unique<TypedState<reduce::Of<op, bool>>>();
+    case DType::u8: return std::make_unique<TypedState<reduce::Of<op, uint8_t>>>();
+    case DType::i8: return std::make_unique<TypedState<reduce::Of<op, int8_t>>>();
+    case DType::i16: return std::make_unique<TypedState<reduce::Of<op, int16_t>>>();
+    case DType::i32: return std::make_unique<TypedState<reduce::Of<op, int32_t>>>();
+    case DType::i64: return std::make_unique<TypedState<reduce::Of<op, int64_t>>>();
+    case DType::f32: if constexpr (kHasFloats<op>) return std::make_unique<TypedState<reduce::Of<op, float>>>(); else break;
+    case DType::f64: if constexpr (kHasFloats<op>) return std::make_unique<TypedState<reduce::Of<op, double>>>(); else break;
+    default: break;
   }
+  throw InternalError("no reduction in this type");
 }
 
 std::unique_ptr<Reduction::State> make(Op op, DType type) {
   switch (op) {
-    case Op::sum: return make<reduce::Sum>(type);
-    case Op::prod: return make<reduce::Prod>(type);
-    case Op::amax: return make<reduce::Max>(type);
-    case Op::amin: return make<reduce::Min>(type);
-    case Op::argmax: return make<reduce::ArgMax>(type);
-    case Op::argmin: return make<reduce::ArgMin>(type);
-    case Op::any: return std::make_unique<TypedState<reduce::Any>>();
-    case Op::all: return std::make_unique<TypedState<reduce::All>>();
+#define REDUCTION(op, combine, identity, accumulator, gives) \
+  case Op::op: return make<Op::op>(type);
+#include "trace/reduce.def"
+#undef REDUCTION
     default: throw InternalError("not a reduction: " + std::string(name_of(op)));
   }
 }
@@ -123,13 +124,13 @@ std::unique_ptr<Reduction::State> make(Op op, DType type) {
 }  // namespace
 
 DType reduction_accumulator(Op op, DType operand, DType result) {
-  switch (op) {
-    case Op::any:
-    case Op::all: return DType::b8;
-    case Op::sum:
-    case Op::prod: return compute_type(result);
-    default: return compute_type(operand);
+  switch (reduction(op).accumulator) {
+    case Accumulator::result: return compute_type(result);
+    case Accumulator::operand: return compute_type(operand);
+    case Accumulator::truth: return DType::b8;
+    case Accumulator::count: return DType::i64;
   }
+  throw InternalError("unknown accumulator");
 }
 
 Reduction::Reduction(Op op, DType accumulator) : state_(make(op, accumulator)) {}

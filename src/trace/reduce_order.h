@@ -8,8 +8,7 @@
 // left to right, starting from the identity; for floating-point sums each addition's rounding error is found (Knuth's TwoSum) and
 // the errors' sum is added at the end, so that a long sum loses no more than a short one. Threads may share out segments, never lanes.
 //
-// Identities. sum: +0.0, so that a sum of negative zeros is +0.0, as in eager. prod: 1. amax, amin: the infinity or the extreme
-// integer of the other side. any: false, all: true. arg*: that value with no index.
+// What is combined how, and from where: reduce.def.
 #pragma once
 
 #include <array>
@@ -20,7 +19,7 @@
 #include <type_traits>
 
 #include "trace/dtype.h"
-#include "trace/ops.h"
+#include "trace/reductions.h"
 
 namespace escapement {
 
@@ -57,20 +56,6 @@ template <class T>
 using Wrapping = std::conditional_t<std::is_integral_v<T>, uint64_t, T>;
 
 template <class T>
-struct Sum {
-  using Value = T;
-  static constexpr T identity() { return T(0); }
-  T operator()(T a, T b) const { return static_cast<T>(static_cast<Wrapping<T>>(a) + static_cast<Wrapping<T>>(b)); }
-};
-
-template <class T>
-struct Prod {
-  using Value = T;
-  static constexpr T identity() { return T(1); }
-  T operator()(T a, T b) const { return static_cast<T>(static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b)); }
-};
-
-template <class T>
 constexpr T least() {
   return std::is_floating_point_v<T> ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
 }
@@ -79,31 +64,33 @@ constexpr T greatest() {
   return std::is_floating_point_v<T> ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
 }
 
-// NaN wins; of equals the accumulated one stays: the scalar ops max and min.
-template <class T>
-struct Max {
+template <Identity identity, class T>
+constexpr T identity_of() {
+  switch (identity) {
+    case Identity::zero: return T(0);
+    case Identity::one: return T(1);
+    case Identity::least: return least<T>();
+    case Identity::greatest: return greatest<T>();
+  }
+}
+
+// What scalar.def says of the operation, on a type that is known. Of max and min NaN wins, and of equals the accumulated one stays.
+template <ScalarOp combine, class T>
+constexpr T combined(T a, T b) {
+  if constexpr (combine == ScalarOp::add) return static_cast<T>(static_cast<Wrapping<T>>(a) + static_cast<Wrapping<T>>(b));
+  else if constexpr (combine == ScalarOp::mul) return static_cast<T>(static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b));
+  else if constexpr (combine == ScalarOp::max) return b > a || b != b ? b : a;
+  else if constexpr (combine == ScalarOp::min) return b < a || b != b ? b : a;
+  else if constexpr (combine == ScalarOp::bit_or) return static_cast<T>(a | b);
+  else if constexpr (combine == ScalarOp::bit_and) return static_cast<T>(a & b);
+  else static_assert(combine == ScalarOp::add, "no reduction combines by this operation yet: say here what it does");
+}
+
+template <class T, ScalarOp combine, Identity start>
+struct Fold {
   using Value = T;
-  static constexpr T identity() { return least<T>(); }
-  T operator()(T a, T b) const { return b > a || b != b ? b : a; }
-};
-
-template <class T>
-struct Min {
-  using Value = T;
-  static constexpr T identity() { return greatest<T>(); }
-  T operator()(T a, T b) const { return b < a || b != b ? b : a; }
-};
-
-struct Any {
-  using Value = bool;
-  static constexpr bool identity() { return false; }
-  bool operator()(bool a, bool b) const { return a || b; }
-};
-
-struct All {
-  using Value = bool;
-  static constexpr bool identity() { return true; }
-  bool operator()(bool a, bool b) const { return a && b; }
+  static constexpr T identity() { return identity_of<start, T>(); }
+  T operator()(T a, T b) const { return combined<combine>(a, b); }
 };
 
 template <class T>
@@ -112,26 +99,37 @@ struct Indexed {
   int64_t index;
 };
 
-// The first NaN, else the first of the extreme values. No order of combination changes the result.
-template <class T, bool kGreatest>
-struct ArgExtreme {
+// The first NaN, else the first of the best values. No order of combination changes the result.
+template <class T, ScalarOp better, Identity start>
+struct Best {
+  static_assert(better == ScalarOp::gt || better == ScalarOp::lt);
   using Value = Indexed<T>;
   static constexpr int64_t kNoIndex = std::numeric_limits<int64_t>::max();
-  static constexpr Value identity() { return {kGreatest ? least<T>() : greatest<T>(), kNoIndex}; }
-  Value operator()(Value a, Value b) const { return better(b, a) ? b : a; }
+  static constexpr Value identity() { return {identity_of<start, T>(), kNoIndex}; }
+  Value operator()(Value a, Value b) const { return is_better(b, a) ? b : a; }
 
  private:
-  static bool better(Value b, Value a) {
+  static bool is_better(Value b, Value a) {
     bool a_nan = a.value != a.value, b_nan = b.value != b.value;
     if (a_nan != b_nan) return b_nan;
     if (a_nan || a.value == b.value) return b.index < a.index;
-    return kGreatest ? b.value > a.value : b.value < a.value;
+    return better == ScalarOp::gt ? b.value > a.value : b.value < a.value;
   }
 };
-template <class T>
-using ArgMax = ArgExtreme<T, true>;
-template <class T>
-using ArgMin = ArgExtreme<T, false>;
+
+// The operation of a row, on elements of one type.
+template <Op op, class T>
+struct OfRow {
+  static constexpr ReductionInfo kRow = *find_reduction(op);
+  template <bool position>
+  static auto pick() {
+    if constexpr (position) return Best<T, kRow.combine, kRow.identity>{};
+    else return Fold<T, kRow.combine, kRow.identity>{};
+  }
+  using Type = decltype(pick<kRow.gives_position()>());
+};
+template <Op op, class T>
+using Of = typename OfRow<op, T>::Type;
 
 // --- the order
 
@@ -168,7 +166,7 @@ class Total {
 
 template <class T>
   requires std::is_floating_point_v<T>
-class Total<Sum<T>> {
+class Total<Fold<T, ScalarOp::add, Identity::zero>> {
  public:
   void add(T segment) {
     const T next = sum_ + segment, taken = next - sum_;

@@ -1,6 +1,8 @@
 // The functions of scalar_ops.h and the instantiation of ops.def's scalar expressions.
 #include "trace/scalar_ops.h"
 
+#include <algorithm>
+
 #include "support/error.h"
 #include "trace/scalar_math.h"
 
@@ -117,10 +119,12 @@ struct Numbers {
   DType type, storage;
   const Attrs& attrs;
   std::span<const Reg> params;
+  std::span<const Reg> operands;   // the row's numbers, where they are operands
 
   Expr operator()(double value) const { return {&program, program.constant(value, type)}; }
 
   Expr operator()(const Number& number) const {
+    if (!operands.empty()) return {&program, operands[&number == &attrs.value ? 0 : 1]};
     switch (number.kind) {
       case Number::Kind::boolean:
       case Number::Kind::integer: return {&program, program.constant_int(number.integer, type)};
@@ -135,7 +139,7 @@ struct Numbers {
   Expr rounded(Expr a) const { return {&program, program.round_to(a.reg, storage)}; }
 
   Expr operator()(const Number& number, double otherwise) const {
-    return number.kind == Number::Kind::none ? (*this)(otherwise) : (*this)(number);
+    return number.kind == Number::Kind::none && operands.empty() ? (*this)(otherwise) : (*this)(number);
   }
 
   // attrs.value as second operand. Eager makes a tensor of the promoted type of it, except in mul, div and lerp.
@@ -291,6 +295,7 @@ static Expr instantiate(Op op, Expr a, Expr b, Expr c, const Attrs& at, const Nu
 namespace escapement {
 
 ComputeType compute_type_of(Op op, OperandTypes operands, const Attrs& attrs) {
+  operands = without_numbers(op, operands);
   bool number_is_operand = info(op).arity == static_cast<int>(operands.size()) + 1;
   bool first_only = info(op).rule == TypeRule::same || info(op).rule == TypeRule::attribute;
   OperandTypes promoted = first_only ? operands.first(1) : op == Op::where ? operands.subspan(1) : operands;
@@ -302,10 +307,10 @@ ComputeType compute_type_of(Op op, OperandTypes operands, const Attrs& attrs) {
 Reg emit_op(ScalarProgram& program, Op op, std::span<const Reg> operands, const Attrs& attrs, ComputeType type,
             std::span<const Reg> params) {
   ESCAPEMENT_CHECK(info(op).kind == OpKind::pointwise, "no scalar expression");
-  scalar::Numbers numbers{program, type.compute, type.storage, attrs, params};
+  size_t arity = static_cast<size_t>(info(op).arity), own = std::min(arity, operands.size());
+  scalar::Numbers numbers{program, type.compute, type.storage, attrs, params, operands.subspan(own)};
   scalar::Expr in[3];
-  for (size_t i = 0; i < operands.size(); ++i) in[i] = {&program, operands[i]};
-  size_t arity = static_cast<size_t>(info(op).arity);
+  for (size_t i = 0; i < own; ++i) in[i] = {&program, operands[i]};
   if (operands.size() + 1 == arity) in[arity - 1] = numbers.second_operand(op);
   return scalar::instantiate(op, in[0], in[1], in[2], attrs, numbers).reg;
 }

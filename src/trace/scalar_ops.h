@@ -22,7 +22,8 @@ ComputeType compute_type_of(Op op, OperandTypes operands, const Attrs& attrs);
 // Registers already have the type `type.compute`, except the condition of `where`, which has any. `params` holds the registers of
 // the symbolic numbers among attrs.value, attrs.value2, in this order and in type `compute`. Returns the value before rounding
 // to a half type. A binary op given one operand takes attrs.value as the other, rounded to `storage` where eager does.
-// attrs.value2 of add and sub is ATen's alpha.
+// attrs.value2 of add and sub is ATen's alpha. Operands behind
+// the row's own are its numbers (numbers.def).
 Reg emit_op(ScalarProgram& program, Op op, std::span<const Reg> operands, const Attrs& attrs, ComputeType type,
             std::span<const Reg> params = {});
 

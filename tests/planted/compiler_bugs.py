@@ -4,8 +4,8 @@ from bug import Bug
 
 COMPILER_BUGS = [
     # --- src/trace: definitions, rules, sizes
-    Bug("max_identity_zero", "trace", "src/trace/reduce_order.h",
-        "static constexpr T identity() { return least<T>(); }", "static constexpr T identity() { return T(0); }",
+    Bug("max_identity_zero", "trace", "src/trace/reduce.def",
+        "REDUCTION(amax,          max,     least, ", "REDUCTION(amax,          max,     zero, ",
         "the largest of negative numbers is 0"),
     Bug("bf16_truncates", "trace", "src/trace/scalar_basic.cpp",
         "return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);", "return static_cast<uint16_t>(bits >> 16);",

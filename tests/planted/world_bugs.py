@@ -253,7 +253,7 @@ WORLD_BUGS = [
     Bug("replaced_before_anybody_holds_it", "python", "python/escapement/tracer/while_recording.py", "                self._holders[token] = threading.get_ident()\n                self._put()",
         "                self._put()\n                self._holders[token] = threading.get_ident()",
         "an interrupt between the two leaves json, brackets and torch.compile's callees replaced", ("call_mode/test_interrupts_anywhere.py",)),
-    Bug("relu_lies_as_its_gradient", "torch", "src/torch/record/lower_pointwise.cpp", "operands, std::move(attrs), LaidBy::last);", "operands, std::move(attrs));",
+    Bug("relu_lies_as_its_gradient", "torch", "src/torch/record/lower_pointwise.cpp", "Op::threshold_backward, {}, LaidBy::last);", "Op::threshold_backward, {});",
         "the backward of relu before a transpose runs eagerly", ("torch_compile/test_backward_of_turned_results.py",)),
     Bug("compiled_calls_inside_of_a_level", "torch", "src/torch/python/region_type.cpp", "if (forward_level_is_open()) [[unlikely]]", "if (false)",
         "tangents of forward-mode derivatives are dropped", ("call_mode/test_forward_derivatives.py",)),

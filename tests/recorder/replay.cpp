@@ -12,6 +12,7 @@
 #include "torch/record/host_args.h"
 #include "torch/record/library_target.h"
 #include "trace/guard_relation.h"
+#include "trace/reductions.h"
 
 namespace escapement {
 
@@ -26,6 +27,19 @@ const c10::OperatorHandle& handle(const std::string& target) {
   const size_t space = target.find("::"), dot = target.find('.', space);
   const std::string name = target.substr(0, dot), overload = dot == target.npos ? "" : target.substr(dot + 1);
   return known.emplace(target, c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), overload.c_str())).first->second;
+}
+
+bool exists(const std::string& target) {
+  const size_t dot = target.find('.');
+  const std::string name = "aten::" + target.substr(0, dot), overload = dot == target.npos ? "" : target.substr(dot + 1);
+  return c10::Dispatcher::singleton().findSchema({name, overload}).has_value();
+}
+
+// The overload whose operands are all tensors.
+std::string of_tensors(const std::string& base, bool has_mode) {
+  for (const char* overload : {".Tensor_mode", ".Tensor", ".Tensor_Tensor", ".self"})
+    if ((has_mode || overload != std::string(".Tensor_mode")) && exists(base + overload)) return base + overload;
+  return base;
 }
 
 // Calls an op with its leading arguments; the others have their defaults.
@@ -214,52 +228,52 @@ class Replay {
     }
   }
 
+  // The row's numbers, from its attributes or from the operands behind its own.
+  Values numbers(const Instr& instr, Values& operands, size_t arity) const {
+    Values found;
+    for (const RowNumber& number : numbers_of(instr.op)) {
+      const Number& value = number.place == RowNumber::Place::value ? instr.attrs.value : instr.attrs.value2;
+      if (operands.size() > arity) {
+        found.emplace_back(operands[arity].toTensor().item());
+        operands.erase(operands.begin() + static_cast<std::ptrdiff_t>(arity));
+      } else if (value.kind != Number::Kind::none) {
+        found.emplace_back(scalar(value));
+      }
+    }
+    return found;
+  }
+
+  // "gelu:tanh" is the function with this text as its mode.
   at::Tensor pointwise(const Instr& instr, const OpInfo& row, Values operands) {
     const Attrs& at = instr.attrs;
-    const std::string base(row.aten);
-    if (at.value.kind != Number::Kind::none && static_cast<int>(operands.size()) + 1 == row.arity) operands.emplace_back(wrap_scalar(scalar(at.value)));
-    const auto with = [&](std::initializer_list<c10::IValue> more) {
-      operands.insert(operands.end(), more.begin(), more.end());
-      return operands;
-    };
+    const size_t colon = row.aten.find(':');
+    const std::string base(row.aten.substr(0, colon)), mode(colon == row.aten.npos ? "" : row.aten.substr(colon + 1));
+    const Values more = numbers(instr, operands, static_cast<size_t>(row.arity));
+    if (more.empty() && at.value.kind != Number::Kind::none && static_cast<int>(operands.size()) + 1 == row.arity) operands.emplace_back(wrap_scalar(scalar(at.value)));
     switch (instr.op) {
       case Op::copy: return aten("clone", {operands[0]});
       case Op::cast: return operands[0].toTensor();  // settled() casts
       case Op::add: case Op::sub:
-        return at.value2.kind == Number::Kind::none ? aten(base + ".Tensor", operands) : aten(base + ".Tensor", with({scalar(at.value2)}));
-      case Op::mul: case Op::div: case Op::eq: case Op::ne: case Op::lt: case Op::le: case Op::gt:
-      case Op::ge: case Op::bitwise_and: case Op::bitwise_or: case Op::bitwise_xor:
-        return aten(base + ".Tensor", operands);
-      case Op::clamp_min: case Op::clamp_max: return aten(base + ".Tensor", operands);
-      case Op::pow: return aten("pow.Tensor_Tensor", operands);
-      case Op::fmod: case Op::remainder: case Op::bitwise_left_shift: case Op::bitwise_right_shift: return aten(base + ".Tensor", operands);
-      case Op::trunc_divide: return aten("div.Tensor_mode", with({"trunc"}));
-      case Op::smooth_l1: case Op::huber: return aten(base, with({int64_t{0}, scalar(at.value)}));
-      case Op::where: return aten("where.self", operands);
-      case Op::lerp: return aten("lerp.Tensor", operands);
-      case Op::gelu_tanh: return aten("gelu", with({"tanh"}));
-      case Op::gelu_tanh_backward: return aten("gelu_backward", with({"tanh"}));
-      case Op::leaky_relu: case Op::hardshrink: case Op::softshrink: case Op::elu: case Op::threshold_backward: case Op::addcmul: case Op::addcdiv:
-        return aten(base, with({scalar(at.value)}));
-      case Op::threshold: case Op::hardtanh: case Op::softplus: return aten(base, with({scalar(at.value), scalar(at.value2)}));
-      default: return aten(base, operands);
+        if (at.value2.kind != Number::Kind::none) operands.emplace_back(scalar(at.value2));
+        break;
+      case Op::smooth_l1: case Op::huber: operands.emplace_back(int64_t{0}); break;   // without a reduction
+      default: break;
     }
+    operands.insert(operands.end(), more.begin(), more.end());
+    if (!mode.empty()) operands.emplace_back(mode);
+    return aten(of_tensors(base, !mode.empty()), std::move(operands));
   }
 
   at::Tensor reduce(const Instr& instr, const OpInfo& row, const c10::IValue& x) {
     const Attrs& at = instr.attrs;
     const std::string base(row.aten);
-    switch (instr.op) {
-      case Op::sum: return aten("sum.dim_IntList", {x, axes(instr), at.keepdim});
-      case Op::amax: case Op::amin: return aten(base, {x, axes(instr), at.keepdim});
-      case Op::any: case Op::all: return aten(base + ".dims", {x, axes(instr), at.keepdim});
-      case Op::argmax: case Op::argmin:
-        return aten(base, {x, all_axes(instr) ? c10::IValue() : c10::IValue(int64_t{at.axes[0]}), at.keepdim});
-      case Op::prod:
-        if (all_axes(instr) && !at.keepdim) return aten("prod", {x});
-        return aten("prod.dim_int", {x, int64_t{at.axes.at(0)}, at.keepdim});
-      default: throw InternalError("replay: unknown reduction");
-    }
+    if (gives_position(instr.op)) return aten(base, {x, all_axes(instr) ? c10::IValue() : c10::IValue(int64_t{at.axes[0]}), at.keepdim});
+    if (reduction(instr.op).accumulator == Accumulator::count) return aten(base + ".dim_IntList", {x, axes(instr)});
+    if (instr.op == Op::prod)
+      return all_axes(instr) && !at.keepdim ? aten("prod", {x}) : aten("prod.dim_int", {x, int64_t{at.axes.at(0)}, at.keepdim});
+    for (const char* overload : {".dim_IntList", ".dims", ""})
+      if (exists(base + overload)) return aten(base + overload, {x, axes(instr), at.keepdim});
+    throw InternalError("replay: unknown reduction");
   }
 
   at::Tensor create(const Instr& instr) {

@@ -11,10 +11,8 @@
 namespace escapement {
 namespace {
 
-using reduce::ArgMax;
-using reduce::ArgMin;
-using reduce::Max;
-using reduce::Sum;
+template <class T>
+using Sum = reduce::Of<Op::sum, T>;
 
 std::vector<float> values(size_t count) {
   std::mt19937 random(5);

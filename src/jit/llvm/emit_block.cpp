@@ -79,7 +79,7 @@ unsigned BlockEmitter::rows_at_once() const {
   bool logic = false;
   for (const Stage& stage : kernel.nest.stages) {
     size = std::max(size, StageBody(kernel, stage, 1).size());
-    for (const LoopReduction& r : stage.reductions) logic |= r.op == Op::argmax || r.op == Op::argmin;
+    for (const LoopReduction& r : stage.reductions) logic |= gives_position(r.op);
   }
   const unsigned registers = logic || size >= kFewRowsFrom ? 1 : size >= kSomeRowsFrom ? 2 : 4;
   return std::min(registers * vector_lanes(kernel.nest, kernel.target), static_cast<unsigned>(kBlockRows));

@@ -92,7 +92,7 @@ bool ColumnEmitter::all_small() const {
 unsigned ColumnEmitter::chunk_lanes() const {
   bool small = kernel.variant != Variant::general && all_small();
   for (const Stage& stage : kernel.nest.stages)
-    for (const LoopReduction& r : stage.reductions) small = small && r.op != Op::argmax && r.op != Op::argmin;
+    for (const LoopReduction& r : stage.reductions) small = small && !gives_position(r.op);
   return std::min((small ? 4 : 2) * vector_lanes(kernel.nest, kernel.target), 32u);
 }
 
@@ -322,7 +322,7 @@ void ColumnEmitter::emit_segment(StageBody& body, std::vector<Reducer>& reducers
 
 bool ColumnEmitter::stays_in_registers(const StageBody& body) const {
   const Op op = body.stage().reductions[0].op;
-  return is_plain(body) && op != Op::argmax && op != Op::argmin;
+  return is_plain(body) && !gives_position(op);
 }
 
 bool ColumnEmitter::may_be_lines(const StageBody& body) const { return is_plain(body) && ColumnLines::apply_to(kernel.nest, body.stage()); }

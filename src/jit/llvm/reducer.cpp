@@ -10,9 +10,6 @@ namespace escapement {
 
 namespace {
 
-bool is_arg(Op op) { return op == Op::argmax || op == Op::argmin; }
-bool prefers_large(Op op) { return op == Op::amax || op == Op::argmax; }
-
 int64_t smallest(DType type) {
   switch (type) {
     case DType::b8: case DType::u8: return 0;
@@ -28,27 +25,15 @@ int64_t largest(DType type) {
   return type == DType::u8 ? 255 : ~smallest(type);
 }
 
-uint64_t identity_bits(Op op, DType type) {
-  switch (op) {
-    case Op::sum: case Op::any: return 0;
-    case Op::prod: case Op::all: return escapement::to_bits(int64_t{1}, type);
-    default: break;
+uint64_t identity_bits(Identity identity, DType type) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  switch (identity) {
+    case Identity::zero: return 0;
+    case Identity::one: return escapement::to_bits(int64_t{1}, type);
+    case Identity::least: return is_float(type) ? escapement::to_bits(-kInfinity, type) : escapement::to_bits(smallest(type), type);
+    case Identity::greatest: return is_float(type) ? escapement::to_bits(kInfinity, type) : escapement::to_bits(largest(type), type);
   }
-  double infinity = std::numeric_limits<double>::infinity();
-  if (is_float(type)) return escapement::to_bits(prefers_large(op) ? -infinity : infinity, type);
-  return escapement::to_bits(prefers_large(op) ? smallest(type) : largest(type), type);
-}
-
-ScalarOp combining_op(Op op) {
-  switch (op) {
-    case Op::sum: return ScalarOp::add;
-    case Op::prod: return ScalarOp::mul;
-    case Op::any: return ScalarOp::bit_or;
-    case Op::all: return ScalarOp::bit_and;
-    case Op::amax: return ScalarOp::max;
-    case Op::amin: return ScalarOp::min;
-    default: throw InternalError("not a reduction of values");
-  }
+  throw InternalError("unknown identity");
 }
 
 Value* half_of(Ir& ir, Value* vector, unsigned from, unsigned count) {
@@ -62,11 +47,11 @@ Value* half_of(Ir& ir, Value* vector, unsigned from, unsigned count) {
 }  // namespace
 
 Reducer::Reducer(KernelEmitter& kernel, const Stage& stage, const LoopReduction& reduction)
-    : kernel_(kernel), ir_(kernel.ir), reduction_(reduction), type_(stage.body.type(reduction.value)), has_index_(is_arg(reduction.op)) {}
+    : kernel_(kernel), ir_(kernel.ir), reduction_(reduction), type_(stage.body.type(reduction.value)), row_(escapement::reduction(reduction.op)) {}
 
 Partial Reducer::identity(unsigned lanes, llvm::Type* index_type) {
-  Value* value = ir_.constant(type_, identity_bits(reduction_.op, type_), lanes);
-  if (!has_index_) return {value, nullptr};
+  Value* value = ir_.constant(type_, identity_bits(row_.identity, type_), lanes);
+  if (!has_index()) return {value, nullptr};
   llvm::APInt none = llvm::APInt::getSignedMaxValue(index_type->getIntegerBitWidth());  // after every real index
   return {value, ir_.splat(llvm::ConstantInt::get(index_type, none), lanes)};
 }
@@ -74,31 +59,31 @@ Partial Reducer::identity(unsigned lanes, llvm::Type* index_type) {
 Partial Reducer::element(StageBody& body, const Chunk& chunk, Value* segment_begin) {
   llvm::Type* i32 = ir_.b.getInt32Ty();
   Partial found{body.value(reduction_.value), nullptr};
-  if (has_index_) {
+  if (has_index()) {
     Value* first = ir_.b.CreateTrunc(ir_.b.CreateSub(chunk.position, segment_begin), i32);
     found.index = ir_.b.CreateAdd(ir_.splat(first, chunk.lanes), ir_.iota(i32, chunk.lanes));
   }
   if (!chunk.mask) return found;
   Partial none = identity(chunk.lanes, i32);
   found.value = ir_.b.CreateSelect(chunk.mask, found.value, none.value);
-  if (has_index_) found.index = ir_.b.CreateSelect(chunk.mask, found.index, none.index);
+  if (has_index()) found.index = ir_.b.CreateSelect(chunk.mask, found.index, none.index);
   return found;
 }
 
 Partial Reducer::element_of_column(StageBody& body, unsigned lanes, Value* index) {
   Value* value = body.value(reduction_.value);
-  return {value, has_index_ ? ir_.splat(ir_.b.CreateTrunc(index, ir_.b.getInt32Ty()), lanes) : nullptr};
+  return {value, has_index() ? ir_.splat(ir_.b.CreateTrunc(index, ir_.b.getInt32Ty()), lanes) : nullptr};
 }
 
 Partial Reducer::combine(Partial a, Partial b, unsigned lanes) {
-  if (has_index_) return combine_with_index(a, b);
-  ScalarNode node{combining_op(reduction_.op), type_};
+  if (has_index()) return combine_with_index(a, b);
+  ScalarNode node{row_.combine, type_};
   return {emit_scalar(ir_, node, a.value, b.value, nullptr, kernel_.lanes(lanes)), nullptr};
 }
 
 // NaN beats everything, then the better value, then the lower index: so the order of combining does not matter.
 Partial Reducer::combine_with_index(Partial a, Partial b) {
-  ScalarNode better{prefers_large(reduction_.op) ? ScalarOp::gt : ScalarOp::lt, DType::b8, 0, 0, 0, static_cast<uint64_t>(type_)};
+  ScalarNode better{row_.combine, DType::b8, 0, 0, 0, static_cast<uint64_t>(type_)};
   ScalarNode same{ScalarOp::eq, DType::b8, 0, 0, 0, static_cast<uint64_t>(type_)};
   Value* take = emit_scalar(ir_, better, b.value, a.value, nullptr, {});
   Value* tie = emit_scalar(ir_, same, a.value, b.value, nullptr, {});
@@ -114,13 +99,13 @@ Partial Reducer::combine_with_index(Partial a, Partial b) {
 // What is not a number stays once it is there.
 Partial Reducer::combine_later(Partial a, Partial b) {
   auto& ir = ir_.b;
-  const bool large = prefers_large(reduction_.op);
+  const bool large = row_.combine == ScalarOp::gt;
   Value* take = nullptr;
   if (is_float(type_)) {
     Value* better = large ? ir.CreateFCmpUGT(b.value, a.value) : ir.CreateFCmpULT(b.value, a.value);
     take = ir.CreateAnd(better, ir.CreateFCmpORD(a.value, a.value));
   } else {
-    ScalarNode better{large ? ScalarOp::gt : ScalarOp::lt, DType::b8, 0, 0, 0, static_cast<uint64_t>(type_)};
+    ScalarNode better{row_.combine, DType::b8, 0, 0, 0, static_cast<uint64_t>(type_)};
     take = emit_scalar(ir_, better, b.value, a.value, nullptr, {});
   }
   return {ir.CreateSelect(take, b.value, a.value), ir.CreateSelect(take, b.index, a.index)};
@@ -139,7 +124,7 @@ Partial Reducer::tree(std::vector<Partial> vectors, unsigned lanes) {
 }
 
 Partial Reducer::in_row(Partial segment, Value* segment_begin) {
-  if (has_index_) {
+  if (has_index()) {
     llvm::Type* wide = segment.index->getType()->getWithNewType(ir_.b.getInt64Ty());
     auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(wide);
     Value* begin = ir_.splat(segment_begin, vector ? vector->getNumElements() : 1);
@@ -175,7 +160,7 @@ void Reducer::add(TotalVar total, Partial segment, unsigned lanes) {
 
 Value* Reducer::result(TotalVar total, unsigned lanes) {
   const Partial sum = get(ir_, total.sum);
-  if (has_index_) return sum.index;
+  if (has_index()) return sum.index;
   if (!compensated()) return sum.value;
   Value* magnitude = ir_.b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, sum.value);
   Value* infinity = ir_.constant(type_, escapement::to_bits(std::numeric_limits<double>::infinity(), type_), lanes);
@@ -184,7 +169,7 @@ Value* Reducer::result(TotalVar total, unsigned lanes) {
 
 Value* Reducer::is_settled(TotalVar total) {
   Value* found = ir_.get(total.sum.value);
-  return reduction_.op == Op::any ? found : ir_.b.CreateNot(found);
+  return row_.identity == Identity::zero ? found : ir_.b.CreateNot(found);
 }
 
 // --- storage of accumulators

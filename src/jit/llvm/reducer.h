@@ -30,7 +30,7 @@ class Reducer {
   Reducer(KernelEmitter& kernel, const Stage& stage, const LoopReduction& reduction);
 
   DType type() const { return type_; }
-  bool has_index() const { return has_index_; }
+  bool has_index() const { return row_.gives_position(); }
   uint32_t row_value() const { return reduction_.row_value; }
   Partial identity(unsigned lanes, llvm::Type* index_type);
   Partial element(StageBody& body, const Chunk& chunk, Value* segment_begin);   // along a row; unused lanes: identity
@@ -44,18 +44,18 @@ class Reducer {
   void begin(TotalVar total, Partial segment);   // after a reset: the same as add, as a sum is never -0
   void add(TotalVar total, Partial segment, unsigned lanes);
   Value* result(TotalVar total, unsigned lanes);
-  bool may_settle() const { return reduction_.op == Op::any || reduction_.op == Op::all; }
+  bool may_settle() const { return row_.accumulator == Accumulator::truth; }
   Value* is_settled(TotalVar total);   // i1, of one lane: what is left to add changes nothing
 
  private:
   Partial combine_with_index(Partial a, Partial b);
-  bool compensated() const { return reduction_.op == Op::sum && is_float(type_); }
+  bool compensated() const { return row_.combine == ScalarOp::add && is_float(type_); }
 
   KernelEmitter& kernel_;
   Ir& ir_;
   const LoopReduction& reduction_;
   DType type_;
-  bool has_index_;
+  const ReductionInfo& row_;
 };
 
 // The 32 accumulators of one reduction, each `width` elements wide, as an array on the stack.

@@ -8,9 +8,8 @@ namespace {
 bool takes_numbers(const Instr& instr, size_t operand) {
   switch (instr.op) {
     case Op::pow: return operand == 1;
-    case Op::clamp_min: case Op::clamp_max: case Op::lerp: case Op::addcmul: case Op::addcdiv: case Op::leaky_relu: case Op::threshold:
-    case Op::hardtanh: case Op::elu: case Op::softplus: case Op::hardshrink: case Op::softshrink: case Op::smooth_l1: case Op::huber: return true;
-    default: return false;
+    case Op::clamp_min: case Op::clamp_max: case Op::lerp: return true;
+    default: return !numbers_of(instr.op).empty();
   }
 }
 

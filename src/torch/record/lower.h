@@ -144,7 +144,7 @@ class OpCall {
 };
 
 // --- the families (lower_*.cpp)
-bool lower_pointwise(OpCall& call, Op op);   // generic: operands in the schema's tensor order
+bool lower_pointwise(OpCall& call, Op op);   // by the row: operands in the schema's order, then its numbers by their names
 
 Lowering find_lowering(std::string_view base);                 // lower_table.cpp
 const SizeRuleRow* find_size_rule(std::string_view base);      // lower_sizes.cpp

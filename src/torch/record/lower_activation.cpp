@@ -1,6 +1,4 @@
-// Activations composed of other rows, because a number of theirs is no constant, or because the row of the op does not have it.
-#include <algorithm>
-
+// Activations composed of other rows, because the row of the op lacks a number of theirs.
 #include "torch/record/lower_families.h"
 
 namespace escapement {
@@ -39,38 +37,6 @@ class Composition {
 
 }  // namespace
 
-// Of half types ATen rounds some of the numbers, and some it does not: there each is a constant.
-bool varies_any(const OpCall& call, std::initializer_list<std::string_view> numbers) {
-  const DType type = call.result_type();
-  if (type != DType::f32 && type != DType::f64) return false;
-  return std::any_of(numbers.begin(), numbers.end(), [&](std::string_view name) { return call.given(name) && call.arg(name).toScalar().isSymbolic(); });
-}
-
-bool compose_leaky_relu(OpCall& call) {
-  Composition c(call);
-  const ValueId slope = c.number("negative_slope", 0.01);
-  return c.done(c.apply(Op::where, {c.apply(Op::gt, {c.x, c.constant(0)}), c.x, c.apply(Op::mul, {c.x, slope})}));
-}
-
-bool compose_threshold(OpCall& call) {
-  Composition c(call);
-  const ValueId threshold = c.number("threshold", 0), value = c.number("value", 0);
-  return c.done(c.apply(Op::where, {c.apply(Op::le, {c.x, threshold}), value, c.x}));
-}
-
-bool compose_hardshrink(OpCall& call) {
-  Composition c(call);
-  const ValueId bound = c.number("lambd", 0.5);
-  const ValueId within = c.apply(Op::logical_and, {c.apply(Op::ge, {c.x, c.apply(Op::neg, {bound})}), c.apply(Op::le, {c.x, bound})});
-  return c.done(c.apply(Op::where, {within, c.constant(0), c.x}));
-}
-
-bool compose_hardtanh(OpCall& call) {
-  Composition c(call);
-  const ValueId low = c.number("min_val", -1), high = c.number("max_val", 1);
-  return c.done(c.apply(Op::clamp_max, {c.apply(Op::clamp_min, {c.x, low}), high}));
-}
-
 namespace {
 
 bool compose_elu_of(Composition& c, ValueId alpha, ValueId scale, ValueId inner) {
@@ -90,13 +56,6 @@ bool lower_celu(OpCall& call) {
   const double alpha = call.number("alpha", 1);
   Composition c(call);
   return compose_elu_of(c, c.constant(alpha), c.constant(1), c.constant(1 / alpha));
-}
-
-bool compose_softplus(OpCall& call) {
-  Composition c(call);
-  const ValueId beta = c.number("beta", 1), threshold = c.number("threshold", 20), scaled = c.apply(Op::mul, {c.x, beta});
-  const ValueId smooth = c.apply(Op::div, {c.apply(Op::log1p, {c.apply(Op::exp, {scaled})}), beta});
-  return c.done(c.apply(Op::where, {c.apply(Op::gt, {scaled, threshold}), c.x, smooth}));
 }
 
 }  // namespace escapement

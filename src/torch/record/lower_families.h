@@ -23,33 +23,23 @@ bool decide_copy(OpCall& call, ValueId v, Dim copies);   // does eager copy `v`?
 // That eager copied, of a trace that copies at all sizes. Throws InternalError if `copies` says otherwise than eager.
 void note_choice(OpCall& call, Choice choice);
 
-// Activations with numbers that may be others at the next call: these are operands, and the function is composed of rows (lower_activation.cpp).
-bool varies_any(const OpCall& call, std::initializer_list<std::string_view> numbers);
-bool compose_elu(OpCall& call);
-bool compose_hardtanh(OpCall& call);
-bool compose_leaky_relu(OpCall& call);
-bool compose_hardshrink(OpCall& call);
-bool compose_softplus(OpCall& call);
-bool compose_threshold(OpCall& call);
+bool compose_elu(OpCall& call);   // of other rows (lower_activation.cpp)
 // A library's result may be laid out as it likes: then ATen decides at run time what follows from that.
 bool layout_is_open(OpCall& call, const std::vector<ValueId>& values);
 Number real_number(double value);
 Number integer_number(int64_t value);
-// The row of self, with these numbers as its attributes.
-bool with_numbers(OpCall& call, Op op, std::optional<double> value, std::optional<double> value2 = {});
 // The row of these arguments, which may be numbers, in the dtype that torch promotes them to; and that dtype.
 bool lower_named(OpCall& call, Op op, std::initializer_list<std::string_view> operands, Attrs attrs = {});
 DType common_type(OpCall& call, std::initializer_list<std::string_view> operands);
+
+bool lower_reduction(OpCall& call, Op op);   // by the row of reduce.def
 
 bool lower_add(OpCall& call);
 bool lower_addc(OpCall& call);
 bool lower_fma(OpCall& call);
 bool lower_alias(OpCall& call);
 bool lower_detach(OpCall& call);
-bool lower_amax(OpCall& call);
-bool lower_any(OpCall& call);
 bool lower_arange(OpCall& call);
-bool lower_argmax(OpCall& call);
 bool lower_as_strided(OpCall& call);
 bool lower_as_strided_scatter(OpCall& call);
 bool lower_assert(OpCall& call);
@@ -61,7 +51,6 @@ bool lower_chunk(OpCall& call);
 bool lower_clamp(OpCall& call);
 bool lower_clamp_side(OpCall& call);
 bool lower_clone(OpCall& call);
-bool lower_compare(OpCall& call);
 bool lower_contiguous(OpCall& call);
 bool lower_contract(OpCall& call);
 bool lower_copy(OpCall& call);
@@ -80,11 +69,9 @@ bool lower_gelu(OpCall& call);
 bool lower_gelu_backward(OpCall& call);
 bool lower_glu(OpCall& call);
 bool lower_group_norm(OpCall& call);
-bool lower_hardtanh(OpCall& call);
 bool lower_index(OpCall& call);
 bool lower_index_select(OpCall& call);
 bool lower_layer_norm(OpCall& call);
-bool lower_leaky_relu(OpCall& call);
 bool lower_lerp(OpCall& call);
 bool lower_linear(OpCall& call);
 bool lower_logsumexp(OpCall& call);
@@ -92,7 +79,6 @@ bool lower_masked_fill(OpCall& call);
 bool lower_max(OpCall& call);
 bool lower_mean(OpCall& call);
 bool lower_movedim(OpCall& call);
-bool lower_mul(OpCall& call);
 bool lower_narrow(OpCall& call);
 bool lower_native_batch_norm(OpCall& call);
 bool lower_native_layer_norm(OpCall& call);
@@ -113,13 +99,10 @@ bool lower_slice_backward(OpCall& call);
 bool lower_safe_softmax(OpCall& call);
 bool lower_softmax(OpCall& call);
 bool lower_softmax_backward(OpCall& call);
-bool lower_softplus(OpCall& call);
 bool lower_split(OpCall& call);
 bool lower_squeeze(OpCall& call);
 bool lower_stack(OpCall& call);
-bool lower_sum(OpCall& call);
 bool lower_t(OpCall& call);
-bool lower_threshold(OpCall& call);
 bool lower_threshold_backward(OpCall& call);
 bool lower_to(OpCall& call);
 bool lower_transpose(OpCall& call);
@@ -139,7 +122,6 @@ bool lower_logit(OpCall& call);
 bool lower_mse_loss(OpCall& call);
 bool lower_nan_to_num(OpCall& call);
 bool lower_remainder(OpCall& call);
-bool lower_shrink(OpCall& call);
 bool lower_smooth_l1_loss(OpCall& call);
 bool lower_soft_margin_loss(OpCall& call);
 

@@ -48,11 +48,12 @@ bool reduced_in_their_memory(OpCall& call, ValueId loss) {
   return call.done(result);
 }
 
-bool lower_distance(OpCall& call, Op op, std::string_view name, bool (*reduce)(OpCall&, ValueId)) {
+bool lower_distance(OpCall& call, Op op, bool (*reduce)(OpCall&, ValueId)) {
   const std::vector<ValueId> pair{call.value("self"), call.value("target")};
   if (layout_is_open(call, pair)) return call.decline(Reason::call_layout);
   Attrs attrs;
-  attrs.value = real_number(call.number(name, 1));
+  const RowNumber& number = numbers_of(op)[0];
+  attrs.value = real_number(call.number(number.name, number.otherwise));
   return reduce(call, call.build.pointwise(op, pair, std::move(attrs)));
 }
 
@@ -68,13 +69,13 @@ bool lower_mse_loss(OpCall& call) {
 // ATen rounds between the steps of one half type and not of the other; of smooth_l1 it is float16, of huber bfloat16.
 bool lower_smooth_l1_loss(OpCall& call) {
   if (!of_one_type(call, {"self", "target"}) || call.result_type() == DType::f16) return call.decline(Reason::call_dtype);
-  return lower_distance(call, Op::smooth_l1, "beta", reduced_in_their_memory);
+  return lower_distance(call, Op::smooth_l1, reduced_in_their_memory);
 }
 
 bool lower_huber_loss(OpCall& call) {
   if (!of_one_type(call, {"self", "target"}) || call.result_type() == DType::bf16) return call.decline(Reason::call_dtype);
   if (!is_like_input(call)) return call.decline(Reason::call_layout);
-  return lower_distance(call, Op::huber, "delta", reduced);
+  return lower_distance(call, Op::huber, reduced);
 }
 
 // (1 - target) * input - log_sigmoid(input), the latter times 1 + (pos_weight - 1) * target; all that times weight.

@@ -182,11 +182,12 @@ bool converts_for_out(const OpCall& call, Op op, DType common) {
 // Which operand ATen asks first for the order of the result's axes.
 enum class LaidBy : uint8_t { first, last };
 
-bool emit(OpCall& call, Op op, Operands& operands, Attrs attrs = {}, LaidBy laid_by = LaidBy::first) {
+// `numbers`: the row's, where they are operands.
+bool emit(OpCall& call, Op op, Operands& operands, Attrs attrs = {}, LaidBy laid_by = LaidBy::first, std::span<const c10::Scalar> numbers = {}) {
   const DType common = operands.common(), result = call.result_type();
   if (!supported(op, common, result) || converts_for_out(call, op, common)) return call.decline(Reason::call_dtype);
   if (!operands.any_tensor()) return call.decline(Reason::call_attribute);
-  const std::vector<ValueId> values = in_common(call, op, operands.list(), common);
+  std::vector<ValueId> values = in_common(call, op, operands.list(), common);
   std::vector<ValueId> in_turn = values;
   if (laid_by == LaidBy::last) std::ranges::reverse(in_turn);
   if (layout_is_open(call, in_turn)) return call.decline(Reason::call_layout);
@@ -197,6 +198,7 @@ bool emit(OpCall& call, Op op, Operands& operands, Attrs attrs = {}, LaidBy laid
     if (strides.empty() && !call.build.result_strides(values, sizes).empty()) return call.decline(Reason::call_layout);
   }
   if (rule_type(call, op, values) != result) attrs.dtype = result;
+  for (const c10::Scalar& number : numbers) values.push_back(call.scalar(number, compute_type(common)));
   return call.done(call.build.pointwise(op, values, std::move(attrs), std::move(strides)));
 }
 
@@ -215,14 +217,44 @@ bool take_alpha(const OpCall& call, Attrs& attrs) {
   return true;
 }
 
+// The row's numbers as the call has them. Of half types ATen rounds some numbers, and some it does not: there each is a constant.
+class RowNumbers {
+ public:
+  RowNumbers(OpCall& call, Op op) : call_(call), rows_(numbers_of(op)) {
+    const DType type = call.result_type();
+    const bool wide = type == DType::f32 || type == DType::f64;
+    vary_ = wide && std::ranges::any_of(rows_, [&](const RowNumber& row) { return row.varies == RowNumber::Varies::yes && given(row).isSymbolic(); });
+  }
+
+  // As operands where one of them may be another at the next call, else as attributes. ATen refuses what the type does not hold.
+  bool take(Attrs& attrs, std::vector<c10::Scalar>& operands) const {
+    for (const RowNumber& row : rows_) {
+      const c10::Scalar number = vary_ ? given(row) : c10::Scalar(call_.number(row.name, row.otherwise));
+      if (!call_.must_fit(number, call_.result_type())) return false;
+      if (vary_) operands.push_back(number);
+      else (row.place == RowNumber::Place::value ? attrs.value : attrs.value2) = real_number(number.toDouble());
+    }
+    return true;
+  }
+
+ private:
+  c10::Scalar given(const RowNumber& row) const { return call_.given(row.name) ? call_.arg(row.name).toScalar() : c10::Scalar(row.otherwise); }
+
+  OpCall& call_;
+  std::span<const RowNumber> rows_;
+  bool vary_ = false;
+};
+
 // The row's operands are the first arguments of the schema.
-bool lower_with(OpCall& call, Op op, Attrs attrs) {
+bool lower_with(OpCall& call, Op op, Attrs attrs, LaidBy laid_by = LaidBy::first) {
   Operands operands(call);
+  std::vector<c10::Scalar> numbers;
   const auto& formals = call.plan.schema->arguments();
   int wanted = info(op).arity;
   for (size_t i = 0; i < formals.size() && wanted > 0; ++i, --wanted)
     if (!operands.add(formals[i].name())) return call.decline(Reason::call_attribute);
-  return wanted == 0 && emit(call, op, operands, std::move(attrs));
+  if (!RowNumbers(call, op).take(attrs, numbers)) return call.decline(Reason::call_attribute);
+  return wanted == 0 && emit(call, op, operands, std::move(attrs), laid_by, numbers);
 }
 
 // A factor that may be another number at the next call is an operand. ATen reads it in the type of the result.
@@ -302,10 +334,6 @@ bool lower_rsub(OpCall& call) {
   const bool ok = take_alpha(call, attrs) && operands.add("other") && operands.add("self");
   return ok ? emit(call, Op::sub, operands, std::move(attrs)) : call.decline(Reason::call_attribute);
 }
-
-bool lower_mul(OpCall& call) { return lower_pointwise(call, Op::mul); }
-
-bool lower_compare(OpCall& call) { return lower_pointwise(call, *op_from_name(call.plan.base)); }
 
 namespace {
 
@@ -451,46 +479,12 @@ bool lower_gelu_backward(OpCall& call) {
   return emit(call, call.text("approximate") == "tanh" ? Op::gelu_tanh_backward : Op::gelu_backward, operands);
 }
 
-bool with_numbers(OpCall& call, Op op, std::optional<double> value, std::optional<double> value2) {
-  Operands operands(call);
-  if (!operands.add("self")) return false;
-  Attrs attrs;
-  if (value) attrs.value = real_number(*value);
-  if (value2) attrs.value2 = real_number(*value2);
-  return emit(call, op, operands, std::move(attrs));
-}
+bool lower_threshold_backward(OpCall& call) { return lower_with(call, Op::threshold_backward, {}, LaidBy::last); }
 
-bool lower_leaky_relu(OpCall& call) {
-  if (varies_any(call, {"negative_slope"})) return compose_leaky_relu(call);
-  return with_numbers(call, Op::leaky_relu, call.number("negative_slope", 0.01));
-}
-
-bool lower_threshold(OpCall& call) {
-  if (varies_any(call, {"threshold", "value"})) return compose_threshold(call);
-  return with_numbers(call, Op::threshold, call.number("threshold"), call.number("value"));
-}
-
-bool lower_hardtanh(OpCall& call) {
-  if (varies_any(call, {"min_val", "max_val"})) return compose_hardtanh(call);
-  return with_numbers(call, Op::hardtanh, call.number("min_val", -1), call.number("max_val", 1));
-}
-
-bool lower_threshold_backward(OpCall& call) {
-  Operands operands(call);
-  if (!operands.add("grad_output") || !operands.add("self")) return false;
-  Attrs attrs;
-  attrs.value = real_number(call.number("threshold"));
-  return emit(call, Op::threshold_backward, operands, std::move(attrs), LaidBy::last);
-}
-
+// The row has no number that multiplies what stands in the exponent.
 bool lower_elu(OpCall& call) {
-  if (varies_any(call, {"alpha", "scale", "input_scale"}) || call.number("input_scale", 1) != 1) return compose_elu(call);
-  return with_numbers(call, Op::elu, call.number("alpha", 1), call.number("scale", 1));
-}
-
-bool lower_softplus(OpCall& call) {
-  if (varies_any(call, {"beta", "threshold"})) return compose_softplus(call);
-  return with_numbers(call, Op::softplus, call.number("beta", 1), call.number("threshold", 20));
+  const c10::Scalar inner = call.given("input_scale") ? call.arg("input_scale").toScalar() : c10::Scalar(1);
+  return !inner.isSymbolic() && inner.toDouble() == 1 ? lower_pointwise(call, Op::elu) : compose_elu(call);
 }
 
 bool lower_round(OpCall& call) {
@@ -498,27 +492,9 @@ bool lower_round(OpCall& call) {
   return lower_pointwise(call, Op::round);
 }
 
-namespace {
-
-bool lower_scaled_pair(OpCall& call, Op op, Operands& operands, const c10::Scalar& value) {
-  const DType type = call.result_type();
-  if (operands.common() != type || converts_for_out(call, op, type)) return call.decline(Reason::call_dtype);
-  if (!operands.any_tensor() || !call.must_fit(value, type)) return call.decline(Reason::call_attribute);
-  std::vector<ValueId> values = in_common(call, op, operands.list(), type);
-  if (layout_is_open(call, values)) return call.decline(Reason::call_layout);
-  values[1] = call.build.pointwise(Op::mul, std::vector<ValueId>{call.scalar(value, type), values[1]});
-  return call.done(call.build.pointwise(op, values, with_factor(1)));
-}
-
-}  // namespace
-
 bool lower_addc(OpCall& call) {
-  Operands operands(call);
-  if (!operands.add("self") || !operands.add("tensor1") || !operands.add("tensor2")) return call.decline(Reason::call_attribute);
   if (!is_float(call.result_type())) return call.decline(Reason::call_dtype);
-  const Op op = call.plan.base == "addcmul" ? Op::addcmul : Op::addcdiv;
-  if (const auto value = varying(call, "value")) return lower_scaled_pair(call, op, operands, *value);
-  return emit(call, op, operands, with_factor(call.number("value", 1)));
+  return lower_pointwise(call, call.plan.base == "addcmul" ? Op::addcmul : Op::addcdiv);
 }
 
 // What Dynamo makes of an optimizer's addcmul_ and addcdiv_: a * b + c.

@@ -1,6 +1,7 @@
 // Reductions and the composites that reduce: sum, mean, max, var, norms, softmax, normalisations.
 #include "torch/record/lower_families.h"
 #include "torch/record/suggested_format.h"
+#include "trace/reductions.h"
 
 #include <cmath>
 #include <limits>
@@ -43,13 +44,42 @@ ValueId reduced(OpCall& call, Op op, ValueId v) {
 
 }  // namespace
 
-bool lower_sum(OpCall& call) {
+namespace {
+
+// Summed up in the type of the result.
+bool lower_total(OpCall& call, Op op) {
   ValueId v = call.value("self");
   if (call.type(v).dtype == DType::other || call.result_type() == DType::other) return call.decline(Reason::call_dtype);
   v = in_dtype(call, v);
   if (call.type(v).dtype != call.result_type() && !is_integer(call.type(v).dtype) && call.type(v).dtype != DType::b8)
     return call.decline(Reason::call_dtype);
-  return call.done(reduced(call, call.plan.base == "sum" ? Op::sum : Op::prod, v));
+  return call.done(reduced(call, op, v));
+}
+
+bool lower_extreme(OpCall& call, Op op) {
+  const ValueId v = call.value("self");
+  const DType type = call.type(v).dtype;
+  if (type == DType::other || (gives_position(op) && type == DType::b8)) return call.decline(Reason::call_dtype);
+  return call.done(reduced(call, op, v));
+}
+
+bool lower_truth(OpCall& call, Op op) {
+  const ValueId v = call.value("self");
+  if (call.type(v).dtype == DType::other || call.result_type() != DType::b8) return call.decline(Reason::call_dtype);
+  if (call.given("dim") && call.rank(v) > 0 && call.axes("dim", call.rank(v)).empty()) return call.decline(Reason::call_attribute);   // of no axes: as it is
+  return call.done(reduced(call, op, v));
+}
+
+}  // namespace
+
+bool lower_reduction(OpCall& call, Op op) {
+  switch (reduction(op).accumulator) {
+    case Accumulator::result: return lower_total(call, op);
+    case Accumulator::operand:
+    case Accumulator::count: return lower_extreme(call, op);
+    case Accumulator::truth: return lower_truth(call, op);
+  }
+  throw InternalError("unknown accumulator");
 }
 
 // A mean that is asked for in a half type is rounded when it is done.
@@ -64,12 +94,6 @@ bool lower_mean(OpCall& call) {
   return call.done(late ? call.build.cast(mean, *dtype) : mean);
 }
 
-bool lower_amax(OpCall& call) {
-  const ValueId v = call.value("self");
-  if (call.type(v).dtype == DType::other) return call.decline(Reason::call_dtype);
-  return call.done(reduced(call, call.plan.base == "amax" ? Op::amax : Op::amin, v));
-}
-
 // max(x), max(x, other), and max(x, dim) with its indices.
 bool lower_max(OpCall& call) {
   const bool max = call.plan.base == "max";
@@ -79,19 +103,6 @@ bool lower_max(OpCall& call) {
   call.done(reduced(call, max ? Op::amax : Op::amin, v));
   if (call.reals.size() == 2) call.done(reduced(call, max ? Op::argmax : Op::argmin, v));
   return true;
-}
-
-bool lower_argmax(OpCall& call) {
-  const ValueId v = call.value("self");
-  if (call.type(v).dtype == DType::other || call.type(v).dtype == DType::b8) return call.decline(Reason::call_dtype);
-  return call.done(reduced(call, call.plan.base == "argmax" ? Op::argmax : Op::argmin, v));
-}
-
-bool lower_any(OpCall& call) {
-  const ValueId v = call.value("self");
-  if (call.type(v).dtype == DType::other || call.result_type() != DType::b8) return call.decline(Reason::call_dtype);
-  if (call.given("dim") && call.rank(v) > 0 && call.axes("dim", call.rank(v)).empty()) return call.decline(Reason::call_attribute);   // of no axes: as it is
-  return call.done(reduced(call, call.plan.base == "any" ? Op::any : Op::all, v));
 }
 
 namespace {

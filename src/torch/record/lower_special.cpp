@@ -1,4 +1,4 @@
-// Rows with a number of the call's own, and nan_to_num, which is three choices.
+// logit, whose number may be none, and nan_to_num, which is three choices.
 #include <cmath>
 #include <limits>
 
@@ -6,19 +6,13 @@
 
 namespace escapement {
 
-// ATen reads the bound in the type of the elements, and refuses one that it does not hold.
-bool lower_shrink(OpCall& call) {
-  if (call.plan.base == "hardshrink" && varies_any(call, {"lambd"})) return compose_hardshrink(call);
-  const double bound = call.number("lambd", 0.5);
-  if (!call.must_fit(c10::Scalar(bound), call.result_type())) return call.decline(Reason::call_attribute);
-  return with_numbers(call, call.plan.base == "hardshrink" ? Op::hardshrink : Op::softshrink, bound);
-}
-
 // A negative eps is none.
 bool lower_logit(OpCall& call) {
   const double eps = call.number("eps", -1);
   if (std::isnan(eps)) return call.decline(Reason::call_attribute);
-  return with_numbers(call, Op::logit, eps < 0 ? std::nullopt : std::optional(eps));
+  Attrs attrs;
+  if (eps >= 0) attrs.value = real_number(eps);
+  return lower_named(call, Op::logit, {"self"}, std::move(attrs));
 }
 
 bool lower_nan_to_num(OpCall& call) {

@@ -18,27 +18,25 @@ struct Row {
   Lowering lower;
 };
 
-// Rows of ops.def that need no arguments of their own.
+// Rows of ops.def that say all of their op.
 template <Op op>
 bool lower_row(OpCall& call) {
-  return lower_pointwise(call, op);
+  return info(op).kind == OpKind::reduce ? lower_reduction(call, op) : lower_pointwise(call, op);
 }
 
 constexpr Row kRows[] = {
     // pointwise with arguments of their own
     {"add", lower_add}, {"sub", lower_add}, {"subtract", lower_add}, {"rsub", lower_rsub},
-    {"mul", lower_mul}, {"multiply", lower_mul},
+    {"multiply", lower_row<Op::mul>},
     {"div", lower_div}, {"divide", lower_div}, {"true_divide", lower_div},
     {"pow", lower_pow}, {"clamp", lower_clamp}, {"clip", lower_clamp}, {"clamp_min", lower_clamp_side}, {"clamp_max", lower_clamp_side},
     {"where", lower_where}, {"masked_fill", lower_masked_fill},
     {"gelu", lower_gelu}, {"gelu_backward", lower_gelu_backward},
-    {"log_sigmoid", lower_log_sigmoid}, {"leaky_relu", lower_leaky_relu}, {"threshold", lower_threshold}, {"hardtanh", lower_hardtanh},
-    {"threshold_backward", lower_threshold_backward},
-    {"elu", lower_elu}, {"celu", lower_celu}, {"softplus", lower_softplus}, {"round", lower_round},
+    {"log_sigmoid", lower_log_sigmoid}, {"threshold_backward", lower_threshold_backward},
+    {"elu", lower_elu}, {"celu", lower_celu}, {"round", lower_round},
     {"addcmul", lower_addc}, {"addcdiv", lower_addc}, {"prims::fma", lower_fma}, {"lerp", lower_lerp},
-    {"eq", lower_compare}, {"ne", lower_compare}, {"lt", lower_compare}, {"le", lower_compare}, {"gt", lower_compare}, {"ge", lower_compare},
     {"remainder", lower_remainder}, {"fmod", lower_remainder}, {"floor_divide", lower_floor_divide},
-    {"hardshrink", lower_shrink}, {"softshrink", lower_shrink}, {"logit", lower_logit}, {"nan_to_num", lower_nan_to_num},
+    {"logit", lower_logit}, {"nan_to_num", lower_nan_to_num},
     {"sgn", lower_row<Op::sign>}, {"__lshift__", lower_row<Op::bitwise_left_shift>}, {"__rshift__", lower_row<Op::bitwise_right_shift>},
     // losses
     {"mse_loss", lower_mse_loss}, {"smooth_l1_loss", lower_smooth_l1_loss}, {"huber_loss", lower_huber_loss},
@@ -58,8 +56,7 @@ constexpr Row kRows[] = {
     // assertions about sizes
     {"_assert_scalar", lower_assert},
     // reductions
-    {"sum", lower_sum}, {"prod", lower_sum}, {"mean", lower_mean}, {"amax", lower_amax}, {"amin", lower_amax},
-    {"max", lower_max}, {"min", lower_max}, {"argmax", lower_argmax}, {"argmin", lower_argmax}, {"any", lower_any}, {"all", lower_any},
+    {"mean", lower_mean}, {"max", lower_max}, {"min", lower_max},
     {"var", lower_var}, {"std", lower_var}, {"var_mean", lower_var_mean}, {"std_mean", lower_var_mean},
     {"linalg_vector_norm", lower_norm}, {"norm", lower_norm}, {"logsumexp", lower_logsumexp},
     // composites
@@ -114,7 +111,8 @@ std::unordered_map<std::string_view, Lowering> build_table() {
   static constexpr auto rows = row_functions(std::make_index_sequence<static_cast<size_t>(Op::call) + 1>());
   for (int i = 0; i < op_count(); ++i) {
     const OpInfo& row = info(static_cast<Op>(i));
-    if (row.kind == OpKind::pointwise && !row.aten.empty() && row.aten.find(':') == row.aten.npos) table.emplace(row.aten, rows[i]);
+    const bool whole = row.kind == OpKind::pointwise || row.kind == OpKind::reduce;
+    if (whole && !row.aten.empty() && row.aten.find(':') == row.aten.npos) table.emplace(row.aten, rows[i]);
   }
   for (const Row& row : kRows) table[row.name] = row.lower;
   return table;
