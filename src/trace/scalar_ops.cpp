@@ -2,6 +2,7 @@
 #include "trace/scalar_ops.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "support/error.h"
 #include "trace/scalar_math.h"
@@ -207,6 +208,12 @@ Expr hardshrink(Expr a, const Numbers& k) {
 Expr softshrink(Expr a, const Numbers& k) {
   Expr bound = k(k.attrs.value), inside = select(is_nan(a), a, k(0));
   return select(gt(a, bound), a - bound, select(lt(a, neg(bound)), a + bound, inside));
+}
+
+Expr round_decimals(Expr a, const Numbers& k) {  // attrs.value = decimals; below zero, those in front of the point
+  const double decimals = k.attrs.value.kind == Number::Kind::real ? k.attrs.value.real : static_cast<double>(k.attrs.value.integer);
+  Expr power = k(std::pow(10.0, std::abs(decimals)));
+  return decimals < 0 ? rint(a / power) * power : rint(a * power) / power;
 }
 
 Expr smooth_l1(Expr a, Expr b, const Numbers& k) {  // attrs.value = beta

@@ -488,8 +488,7 @@ bool lower_elu(OpCall& call) {
 }
 
 bool lower_round(OpCall& call) {
-  if (call.integer("decimals") != 0) return call.decline(Reason::call_attribute);
-  return lower_pointwise(call, Op::round);
+  return lower_pointwise(call, call.integer("decimals") == 0 ? Op::round : Op::round_decimals);
 }
 
 bool lower_addc(OpCall& call) {
