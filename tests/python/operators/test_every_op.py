@@ -40,6 +40,7 @@ UNARY = {
     "hardswish": F.hardswish, "bitwise_not": lambda x: ~(x > 0), "silu": F.silu, "gelu": F.gelu,
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"), "elu": F.elu, "softplus": F.softplus, "mish": F.mish, "log_sigmoid": F.logsigmoid,
     "sum": lambda x: x.sum(-1), "prod": lambda x: (x * 0.01 + 1).prod(-1), "amax": lambda x: x.amax(0), "amin": lambda x: x.amin(-1),
+    "count_nonzero": lambda x: torch.count_nonzero(x > 9, -1), "round_decimals": lambda x: torch.round(x, decimals=2),
     "argmax": lambda x: x.argmax(-1), "argmin": lambda x: x.argmin(0), "any": lambda x: (x > 9).any(0), "all": lambda x: (x > 0).all(-1),
     "alias": lambda x: torch.ops.aten.alias(x) + 1, "detach": lambda x: x.detach() + 1,
     "reshape": lambda x: x.contiguous().view(-1) + 1, "permute": lambda x: x.t() * 2,
