@@ -14,7 +14,7 @@
 namespace escapement {
 namespace {
 
-bool is_node(OpKind kind) { return kind != OpKind::view && kind != OpKind::constant; }
+bool is_node(OpKind kind) { return kind != OpKind::view; }
 
 Role role_of(const Instr& instr) {
   switch (info(instr.op).kind) {

@@ -30,11 +30,8 @@ Truth known(const DimTable& dims, Guard::Kind kind, Dim left, Dim right) {
     case Guard::Kind::not_equal: return opposite(dims.equal(left, right));
     case Guard::Kind::less: return dims.less(left, right);
     case Guard::Kind::less_equal: return dims.less_equal(left, right);
-    case Guard::Kind::broadcast: break;
   }
-  if (dims.equal(left, right) == Truth::yes || dims.as_constant(left) == 1) return Truth::yes;
-  const bool never = dims.equal(left, right) == Truth::no && dims.range(left).low > 1;
-  return never ? Truth::no : Truth::unknown;
+  return Truth::unknown;
 }
 
 void assume(DimTable& dims, Guard::Kind kind, Dim left, Dim right) {
@@ -49,7 +46,6 @@ void assume(DimTable& dims, Guard::Kind kind, Dim left, Dim right) {
       if (range.high == 0) dims.assume_range(apart, {Range::kMin, -1});
       return;
     }
-    case Guard::Kind::broadcast: return;  // "equal or 1" is nothing that the table can hold
   }
 }
 
@@ -234,7 +230,7 @@ bool Builder::has_guard(Guard::Kind kind, Dim left, Dim right) const {
   });
 }
 
-std::pair<Dim, Dim> Builder::oldest(Guard::Kind kind, Dim left, Dim right) {
+std::pair<Dim, Dim> Builder::oldest(Dim left, Dim right) {
   const InstrId bound = bound_after(left, right);
   const auto is_older = [&](Dim a, Dim b) {
     const InstrId now = bound_after(a, b);
@@ -243,7 +239,6 @@ std::pair<Dim, Dim> Builder::oldest(Guard::Kind kind, Dim left, Dim right) {
   if (!bound) return {left, right};
   const Dim a = dims().canonical(left), b = dims().canonical(right);
   if (is_older(a, b)) return {a, b};
-  if (kind == Guard::Kind::broadcast) return {left, right};
   try {
     const Dim apart = dims().canonical(dims().sub(a, b)), zero = dims().constant(0);
     if (is_older(apart, zero)) return {apart, zero};
@@ -253,7 +248,7 @@ std::pair<Dim, Dim> Builder::oldest(Guard::Kind kind, Dim left, Dim right) {
 }
 
 void Builder::guard(Guard::Kind kind, Dim left, Dim right, std::string because, InstrId after) {
-  std::tie(left, right) = oldest(kind, left, right);
+  std::tie(left, right) = oldest(left, right);
   const Truth truth = known(dims(), kind, left, right);
   if (truth == Truth::yes) return;
   if (truth == Truth::no)
@@ -261,8 +256,7 @@ void Builder::guard(Guard::Kind kind, Dim left, Dim right, std::string because, 
                     because + ")");
   const bool symmetric = kind == Guard::Kind::equal || kind == Guard::Kind::not_equal;
   if (symmetric && dims().symbols(left).empty()) std::swap(left, right);  // "s0 == 4" reads better than "4 == s0"
-  const bool not_assumable = kind == Guard::Kind::broadcast || kind == Guard::Kind::not_equal;
-  if (not_assumable && has_guard(kind, left, right)) return;
+  if (kind == Guard::Kind::not_equal && has_guard(kind, left, right)) return;
   const InstrId bound = bound_after(left, right);
   if (bound && (!after || after < bound)) after = bound;
   assume(dims(), kind, left, right);

@@ -60,7 +60,7 @@ class Builder {
   void guard(Guard::Kind kind, Dim left, Dim right, std::string because, InstrId after = {});
   // The sides of the same relation, as early as it can be tested: of `u0 == s1`, where u0 is s0, that s0 is s1. What follows for the inputs
   // is a guard of theirs, since kernels in front of the check rely on it.
-  std::pair<Dim, Dim> oldest(Guard::Kind kind, Dim left, Dim right);
+  std::pair<Dim, Dim> oldest(Dim left, Dim right);
 
   // --- helpers that recorder and passes share
   std::vector<Dim> broadcast(std::span<const Dim> a, std::span<const Dim> b, const char* because);

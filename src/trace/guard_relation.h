@@ -14,12 +14,11 @@ inline bool holds(Guard::Kind kind, int64_t left, int64_t right) {
     case Guard::Kind::not_equal: return left != right;
     case Guard::Kind::less: return left < right;
     case Guard::Kind::less_equal: return left <= right;
-    case Guard::Kind::broadcast: return left == right || left == 1;
   }
   return false;
 }
 
-inline constexpr std::string_view kRelations[] = {"==", "!=", "<", "<=", "broadcasts"};   // by Guard::Kind
+inline constexpr std::string_view kRelations[] = {"==", "!=", "<", "<="};   // by Guard::Kind
 constexpr std::string_view relation_text(Guard::Kind kind) { return kRelations[static_cast<size_t>(kind)]; }
 
 }  // namespace escapement

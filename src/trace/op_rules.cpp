@@ -387,8 +387,7 @@ TensorType infer(Op op, OperandTypes operands, const Attrs& attrs, DimTable& dim
     case OpKind::composite: return infer_composite(rules, operands, attrs);
     case OpKind::contract: return infer_contraction(rules, operands, attrs);
     case OpKind::effect: return infer_write(rules, *operands[0], *operands[1]);
-    case OpKind::call:
-    case OpKind::constant: break;
+    case OpKind::call: break;
   }
   throw InternalError("op " + std::string(name_of(op)) + " has no size rule");
 }

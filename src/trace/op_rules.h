@@ -5,9 +5,8 @@
 //
 // Broadcasting. Two sizes that meet on an axis and are not provably equal: a size that is the constant 1 yields to the other.
 // Else the values seen when recording decide which relation is demanded: one of them was 1 and the other not, then that one is
-// pinned to 1; otherwise they are demanded equal (also when both were 1: a size that was 1 by accident must not stay 1).
-// `Guard::Kind::broadcast` ("equal or 1") is not demanded by any rule: it would need the result's size to depend on which of
-// the two held.
+// pinned to 1; otherwise they are demanded equal (also when both were 1: a size that was 1 by accident must not stay 1). "Equal or 1" is no relation of ours: the result's size would hang
+// on which of the two held.
 #pragma once
 
 #include <span>

@@ -30,7 +30,6 @@ enum class OpKind : uint8_t {
   contract,   // matrix products, convolution, attention: library calls with our own size rule
   effect,     // write
   call,       // any ATen op, by schema name; see Attrs::target
-  constant,   // a tensor captured from outside: parameter, buffer, literal
 };
 
 // How the result dtype follows from the operands'.

@@ -78,7 +78,7 @@ class Parser : private TraceReader {
   Guard::Kind parse_relation() {
     for (size_t i = 0; i < std::size(kRelations); ++i)
       if (tokens_.accept(kRelations[i])) return static_cast<Guard::Kind>(i);
-    tokens_.fail("expected a relation (==, !=, <, <=, broadcasts), found " + tokens_.describe());
+    tokens_.fail("expected a relation (==, !=, <, <=), found " + tokens_.describe());
   }
 
   struct After {

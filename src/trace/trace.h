@@ -78,11 +78,10 @@ struct Output {
 struct Guard {
   enum class Kind : uint8_t {
     equal, not_equal, less, less_equal,  // left ? right
-    broadcast,                           // left == right or left == 1
   } kind = Kind::equal;
   Dim left, right;
   InstrId after;         // none: at entry; else after this instruction
-  std::string because;   // "broadcast of %3 and %4", "branch in the program"
+  std::string because;   // "branch in the program"
   Location location;
 };
 

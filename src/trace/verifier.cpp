@@ -353,7 +353,6 @@ class Verifier : public Demands {
       case Guard::Kind::not_equal: return dims_.equal(left, right) == Truth::no;
       case Guard::Kind::less: return dims_.less(left, right) == Truth::yes;
       case Guard::Kind::less_equal: return dims_.less_equal(left, right) == Truth::yes;
-      case Guard::Kind::broadcast: return dims_.equal(left, right) == Truth::yes || dims_.as_constant(left) == 1;
     }
     return false;
   }

@@ -14,8 +14,7 @@ namespace {
 constexpr int kSymbols = 4;
 constexpr int64_t kValues[] = {0, 1, 2, 3, 4, 7, 8, 64, 1000, -1, -2, -7, 1 << 20, INT64_MAX, INT64_MAX - 1, INT64_MIN, INT64_MIN + 1};
 constexpr int64_t kConstants[] = {0, 1, 2, 3, 4, 8, 16, 1000, -1, -3, INT64_MAX};
-constexpr Guard::Kind kKinds[] = {Guard::Kind::equal, Guard::Kind::not_equal, Guard::Kind::less, Guard::Kind::less_equal,
-                                  Guard::Kind::broadcast};
+constexpr Guard::Kind kKinds[] = {Guard::Kind::equal, Guard::Kind::not_equal, Guard::Kind::less, Guard::Kind::less_equal};
 
 class RandomProgram {
  public:

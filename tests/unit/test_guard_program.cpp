@@ -19,10 +19,10 @@ TEST(GuardProgram, HasAText) {
   const Slot zero = program.value(dims.constant(0));
   program.test(Guard::Kind::equal, program.value(dims.mod(a, dims.constant(4))), zero);
   program.test(Guard::Kind::equal, given, program.value(dims.mul(a, b)));
-  program.test(Guard::Kind::broadcast, 0, 1);
+  program.test(Guard::Kind::less_equal, 0, 1);
   program.keep(program.value(dims.mul(a, b)));
   program.finish();
-  EXPECT_EQ(program.to_string(), "t3 = 0\nt4 = 4\nt5 = mod t0 t4\nt6 = mul t0 t1\nt5 == t3\nt2 == t6\nt0 broadcasts t1\nkeep t6\n");
+  EXPECT_EQ(program.to_string(), "t3 = 0\nt4 = 4\nt5 = mod t0 t4\nt6 = mul t0 t1\nt5 == t3\nt2 == t6\nt0 <= t1\nkeep t6\n");
 }
 
 TEST(GuardProgram, AllTestsMustHold) {

@@ -6,6 +6,7 @@
 
 #include "support/error.h"
 #include "trace/builder.h"
+#include "trace/guard_relation.h"
 #include "trace/verifier.h"
 
 namespace escapement {
@@ -179,7 +180,7 @@ class Maker {
 
   void add_guard() {
     Guard guard;
-    guard.kind = static_cast<Guard::Kind>(random_.below(5));
+    guard.kind = static_cast<Guard::Kind>(random_.below(std::ssize(kRelations)));
     guard.left = random_.pick(dims_);
     guard.right = random_.pick(dims_);
     if (chance() && !trace_.instrs.empty()) guard.after = InstrId(small(static_cast<int64_t>(trace_.instrs.size())));

@@ -131,7 +131,6 @@ class GuardEmitter {
       case Guard::Kind::not_equal: return b_.CreateICmpNE(left, right);
       case Guard::Kind::less: return b_.CreateICmpSLT(left, right);
       case Guard::Kind::less_equal: return b_.CreateICmpSLE(left, right);
-      case Guard::Kind::broadcast: return b_.CreateOr(b_.CreateICmpEQ(left, right), b_.CreateICmpEQ(left, i64(1)));
     }
     throw InternalError("a guard has no relation");
   }

@@ -24,7 +24,6 @@ const char* kind_text(OpKind kind) {
     case OpKind::contract: return "contract";
     case OpKind::effect: return "effect";
     case OpKind::call: return "call";
-    case OpKind::constant: return "constant";
   }
   return "";
 }

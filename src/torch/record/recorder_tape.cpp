@@ -344,7 +344,7 @@ bool is_elsewhere(Tape& tape) {
 void Tape::guard(Guard::Kind kind, Dim left, Dim right, std::string because) {
   if (!live() || is_elsewhere(*this)) return;
   const Location location = here();
-  std::tie(left, right) = builder.oldest(kind, left, right);
+  std::tie(left, right) = builder.oldest(left, right);
   const InstrId bound = bound_after(left, right);
   if (exits && bound) exits->before_guard(*this, bound, because, location);
   builder.set_location(location);

@@ -46,7 +46,6 @@ Truth truth_of(const DimTable& dims, const BoolExpr& e) {
       // No size is larger; this is how "to the end" is written in a slice.
       if (dims.as_constant(e.right) == std::optional<int64_t>(INT64_MAX)) return Truth::yes;
       return dims.less_equal(e.left, e.right);
-    case Guard::Kind::broadcast: return Truth::unknown;
   }
   return Truth::unknown;
 }
@@ -349,7 +348,6 @@ Dim relation_number(DimTable& dims, const BoolExpr& e) {
     case Guard::Kind::not_equal: return differ();
     case Guard::Kind::less: return less_number(dims, e.left, e.right);
     case Guard::Kind::less_equal: return negated(less_number(dims, e.right, e.left));
-    case Guard::Kind::broadcast: break;
   }
   return {};
 }
