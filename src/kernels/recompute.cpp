@@ -2,6 +2,10 @@
 // memory nothing writes, or on no memory at all (constants, iota). Restricting the leaves to inputs keeps memory order out of it.
 #include "kernels/fuse.h"
 
+#include <algorithm>
+
+#include "trace/scalar_ops.h"
+
 namespace escapement {
 namespace {
 
@@ -78,21 +82,39 @@ class Recompute {
 
 std::vector<bool> recomputable(const FuseGraph& graph) { return Recompute(graph).run(); }
 
-bool is_expensive(Op op) {
-  if (info(op).kind != OpKind::pointwise) return false;
-  switch (op) {
-    case Op::div:
-    case Op::reciprocal:
-    case Op::sqrt:
-    case Op::rsqrt:
-    case Op::fmod:
-    case Op::remainder:
-    case Op::floor_divide:
-    case Op::trunc_divide:
-    case Op::smooth_l1:
-    case Op::addcdiv: return true;
-    default: return info(op).tier != Tier::exact;
+namespace {
+
+// Whether the row's expression divides or takes a root, of an element of a type that the row computes on.
+bool divides(Op op) {
+  const OpInfo& row = info(op);
+  TensorType element;
+  element.dtype = row.domain == Domain::whole || row.domain == Domain::bits ? DType::i32 : DType::f32;
+  const std::vector<const TensorType*> operands(static_cast<size_t>(row.arity), &element);
+  Attrs attrs;
+  attrs.dtype = element.dtype;
+  for (const RowNumber& number : numbers_of(op)) {
+    Number& value = number.place == RowNumber::Place::value ? attrs.value : attrs.value2;
+    value.kind = Number::Kind::real;
+    value.real = number.otherwise;
   }
+  const PointwiseProgram made = pointwise_program(op, operands, element.dtype, attrs);
+  return std::ranges::any_of(made.program.nodes(), [](const ScalarNode& node) { return node.op == ScalarOp::div || node.op == ScalarOp::sqrt; });
+}
+
+std::vector<bool> expensive_rows() {
+  std::vector<bool> rows;
+  for (int i = 0; i < op_count(); ++i) {
+    const Op op = static_cast<Op>(i);
+    rows.push_back(info(op).kind == OpKind::pointwise && (info(op).tier != Tier::exact || divides(op)));
+  }
+  return rows;
+}
+
+}  // namespace
+
+bool is_expensive(Op op) {
+  static const std::vector<bool> rows = expensive_rows();
+  return rows[static_cast<size_t>(op)];
 }
 
 }  // namespace escapement
