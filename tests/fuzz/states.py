@@ -129,8 +129,18 @@ def put_back(modes):
             push(mode)
 
 
+def autocast():
+    return torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+
+
+def put_autocast_back(enabled, dtype):
+    """An interrupt at the beginning of `torch.autocast.__exit__` leaves it on. (A mode that ends with its object is not put back: nobody may keep that.)"""
+    torch.set_autocast_enabled("cpu", enabled)
+    torch.set_autocast_dtype("cpu", dtype)
+
+
 def interrupted(function, arguments, others, mode):
-    armed, modes = [], python_modes()
+    armed, modes, cast = [], python_modes(), autocast()
 
     def stop(*_):
         if armed:
@@ -151,6 +161,7 @@ def interrupted(function, arguments, others, mode):
             armed.clear()
             signal.setitimer(signal.ITIMER_REAL, 0)
             put_back(modes)
+            put_autocast_back(*cast)
     finally:
         signal.signal(signal.SIGALRM, before)
     return function(*arguments)
