@@ -98,7 +98,7 @@ class Backend:
         if values.get("disable", False):
             raise GiveUp("disabled")
         dynamo.restart_if_static(gm)
-        dynamo.note_compile(gm)
+        dynamo.note_compile(gm, training)
         name, code = dynamo.compile_name(), dynamo.current_code()
         if not training:
             if any_requires_grad(inputs) and dispatch.enables_grad(gm):
@@ -113,7 +113,7 @@ class Backend:
             raise GiveUp("arguments_overlap")
         make = functools.partial(self._training_region, values=values, name=name, code=code)
         made = compile_training(gm, inputs, make)
-        dynamo.note_again()   # AOTAutograd has asked questions of its own
+        dynamo.note_again(gm)   # AOTAutograd has asked questions of its own
         for kind, reason in ((returned_views, "view_made_anew"), (overlaps, "arguments_overlap")):
             made = kind.guarded(gm, made, functools.partial(self._run_eagerly, reason, gm, values.get("strict", False)))
         return made

@@ -1,0 +1,132 @@
+"""What a program asks of the kind of a tensor that it was given: whether autograd made it, whether it is a view, whether somebody put hooks on it. Dynamo answers from
+the tensor at hand, as constants, and guards what its check of tensors compares only: dtype, device, layout, rank, whether gradients are required. Here every other
+answer is a guard of its own. So is `isinstance(x, torch.nn.Buffer)`, which asks a mark on a plain tensor.
+"""
+
+import functools
+import types
+
+import torch
+from torch._dynamo import exc as dynamo_exc
+from torch._dynamo.guards import GuardBuilder, install_guard
+from torch._dynamo.source import AttrSource, CallFunctionNoArgsSource, GlobalSource
+from torch._dynamo.variables import ConstantVariable, builtin
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.tensor import TensorVariable
+
+from .view_bases import is_base, storage
+
+ASKED = frozenset(name for name, attribute in {**torch._C.TensorBase.__dict__, **torch.Tensor.__dict__}.items() if type(attribute) is types.GetSetDescriptorType)
+# Of those: what Dynamo's own check compares, what is a size, what is a tensor made of this one.
+CHECKED = frozenset(name for name in ASKED if name.startswith("is_") and name != "is_leaf") | {
+    "dtype", "device", "layout", "ndim", "requires_grad", "itemsize", "nbytes", "shape", "T", "H", "mT", "mH", "real", "imag", "data", "__dict__", "__weakref__"}
+HELD = ASKED - CHECKED - {"_version"}
+
+
+def possible():
+    return hasattr(builtin.BuiltinVariable, "call_isinstance") and hasattr(builtin.BuiltinVariable, "call_type")
+
+
+def install(current_session):
+    asks = builtin.BuiltinVariable
+    TensorVariable.var_getattr = holding(TensorVariable.var_getattr, current_session)
+    TensorVariable.call_method = holding_origin(TensorVariable.call_method, current_session)
+    asks.call_isinstance = holding_marks(asks.call_isinstance, current_session)
+    asks.call_type = of_plain_tensors(asks.call_type, current_session)
+
+
+def holding(getattr_of, current_session):
+    @functools.wraps(getattr_of)
+    def var_getattr(variable, tx, name):
+        if name == "__class__" and current_session() is not None and variable.class_type is torch.nn.Buffer:
+            return plain_tensor(tx)
+        found = getattr_of(variable, tx, name)
+        if name == "_base" and current_session() is not None and variable.source is None:
+            hold_origin(tx, variable)
+        if name == "_version" and current_session() is not None and is_given(variable):
+            hold_inference(tx, variable.source)
+        if name in HELD and current_session() is not None and is_given(variable):
+            return hold(AttrSource(variable.source, name), found, given(tx, variable.source))
+        return found
+
+    return var_getattr
+
+
+def holding_origin(method, current_session):
+    @functools.wraps(method)
+    def call_method(variable, tx, name, *rest, **named):
+        if name == "_is_view" and current_session() is not None and variable.source is None:
+            hold_origin(tx, variable)
+        return method(variable, tx, name, *rest, **named)
+
+    return call_method
+
+
+def hold_origin(tx, variable):
+    """`x[1:]._base` is x where x is no view itself, and `x.contiguous()` is a view where it is x and x is one."""
+    memory = storage(variable.proxy.node.meta.get("example_value"))
+    tensors = {tracked.source.name: tracked for tracked in tx.output.shape_env.tracked_fakes or () if isinstance(tracked.fake, torch.Tensor)}
+    for tracked in tensors.values():
+        if memory is not None and storage(tracked.fake) == memory and tracked.source.subguards_allowed() and not is_base(tracked.source, tensors):
+            hold_inference(tx, tracked.source)
+            install_guard(AttrSource(tracked.source, "_base").make_guard(GuardBuilder.TENSOR_MATCH if tracked.fake._is_view() else GuardBuilder.CONSTANT_MATCH))
+
+
+def is_given(variable):
+    return variable.source is not None and variable.source.subguards_allowed()
+
+
+def given(tx, source):
+    return eval(source.name, {"L": tx.output.local_scope, "G": tx.output.global_scope})   # as Dynamo's own reads do
+
+
+def hold(source, found, tensor):
+    """A tensor (`x._base`) is another one at each call: what is held is what is of every argument. A fake tensor has not always the answer of the one that it stands for."""
+    if isinstance(found, TensorVariable):
+        install_guard(source.make_guard(GuardBuilder.TENSOR_MATCH))
+    elif found is not None and found.is_python_constant():
+        install_guard(source.make_guard(GuardBuilder.CONSTANT_MATCH))
+        return ConstantVariable.create(getattr(tensor, source.member))
+    return found
+
+
+def hold_inference(tx, source):
+    """A tensor that was made in inference mode has no version, which is an error that a graph would raise where no `try` of the program's is; and its views have no base. Fake
+    tensors are never of that kind."""
+    install_guard(CallFunctionNoArgsSource(AttrSource(source, "is_inference")).make_guard(GuardBuilder.CONSTANT_MATCH))
+    if given(tx, source).is_inference() and not captures_whole(tx):
+        dynamo_exc.unimplemented(gb_type="escapement: a tensor made in inference mode", context=source.name, explanation="it has no version, and its views no base", hints=[])
+
+
+def captures_whole(tx):
+    return bool(tx.one_graph or tx.error_on_graph_break)
+
+
+def holding_marks(call_isinstance, current_session):
+    @functools.wraps(call_isinstance)
+    def call(builtin_variable, tx, value, kind):
+        if isinstance(value, TensorVariable) and current_session() is not None and is_given(value) and asks_for_buffers(kind):
+            install_guard(value.source.make_guard(functools.partial(GuardBuilder.HASATTR, attr="_is_buffer")))
+        return call_isinstance(builtin_variable, tx, value, kind)
+
+    return call
+
+
+def asks_for_buffers(kind):
+    kinds = kind.as_python_constant() if kind.is_python_constant() else ()
+    return torch.nn.Buffer in (kinds if isinstance(kinds, tuple) else (kinds,))
+
+
+def of_plain_tensors(call_type, current_session):
+    """What `torch.nn.Buffer(...)` makes is a plain tensor; to Dynamo it is of that class."""
+    @functools.wraps(call_type)
+    def call(builtin_variable, tx, value):
+        if current_session() is None or not isinstance(value, TensorVariable) or value.class_type is not torch.nn.Buffer:
+            return call_type(builtin_variable, tx, value)
+        return plain_tensor(tx)
+
+    return call
+
+
+def plain_tensor(tx):
+    return VariableTracker.build(tx, torch.Tensor, AttrSource(GlobalSource(tx.output.install_global_by_id("", torch)), "Tensor"))
