@@ -20,7 +20,8 @@ ASKED = frozenset(name for name, attribute in {**torch._C.TensorBase.__dict__, *
 # Of those: what Dynamo's own check compares, what is a size, what is a tensor made of this one.
 CHECKED = frozenset(name for name in ASKED if name.startswith("is_") and name != "is_leaf") | {
     "dtype", "device", "layout", "ndim", "requires_grad", "itemsize", "nbytes", "shape", "T", "H", "mT", "mH", "real", "imag", "data", "__dict__", "__weakref__"}
-HELD = ASKED - CHECKED - {"_version"}
+HELD = ASKED - CHECKED - {"_version", "grad", "_grad"}   # the last two Dynamo guards itself
+OF_ITSELF = frozenset(("is_leaf", "grad_fn", "retains_grad", "output_nr", "_backward_hooks"))   # of `x.contiguous()` those of x, where it is x
 
 
 def possible():
@@ -41,6 +42,8 @@ def holding(getattr_of, current_session):
         if name == "__class__" and current_session() is not None and variable.class_type is torch.nn.Buffer:
             return plain_tensor(tx)
         found = getattr_of(variable, tx, name)
+        if name in OF_ITSELF and current_session() is not None and variable.source is None:
+            hold_leaves(tx, variable)
         if name == "_base" and current_session() is not None and variable.source is None:
             hold_origin(tx, variable)
         if name == "_version" and current_session() is not None and is_given(variable):
@@ -64,12 +67,25 @@ def holding_origin(method, current_session):
 
 def hold_origin(tx, variable):
     """`x[1:]._base` is x where x is no view itself, and `x.contiguous()` is a view where it is x and x is one."""
+    for tracked in origins(tx, variable):
+        hold_inference(tx, tracked.source)
+        install_guard(AttrSource(tracked.source, "_base").make_guard(GuardBuilder.TENSOR_MATCH if tracked.fake._is_view() else GuardBuilder.CONSTANT_MATCH))
+
+
+def hold_leaves(tx, variable):
+    """Fake tensors of arguments are leaves."""
+    for tracked in origins(tx, variable):
+        install_guard(AttrSource(tracked.source, "is_leaf").make_guard(GuardBuilder.CONSTANT_MATCH))
+        if not given(tx, tracked.source).is_leaf:
+            ask_the_tensor(tx, tracked.source, "autograd made it")
+
+
+def origins(tx, variable):
+    """Arguments in the memory of a tensor that the program has made of them."""
     memory = storage(variable.proxy.node.meta.get("example_value"))
     tensors = {tracked.source.name: tracked for tracked in tx.output.shape_env.tracked_fakes or () if isinstance(tracked.fake, torch.Tensor)}
-    for tracked in tensors.values():
-        if memory is not None and storage(tracked.fake) == memory and tracked.source.subguards_allowed() and not is_base(tracked.source, tensors):
-            hold_inference(tx, tracked.source)
-            install_guard(AttrSource(tracked.source, "_base").make_guard(GuardBuilder.TENSOR_MATCH if tracked.fake._is_view() else GuardBuilder.CONSTANT_MATCH))
+    return [tracked for tracked in tensors.values()
+            if memory is not None and storage(tracked.fake) == memory and tracked.source.subguards_allowed() and not is_base(tracked.source, tensors)]
 
 
 def is_given(variable):
@@ -94,8 +110,14 @@ def hold_inference(tx, source):
     """A tensor that was made in inference mode has no version, which is an error that a graph would raise where no `try` of the program's is; and its views have no base. Fake
     tensors are never of that kind."""
     install_guard(CallFunctionNoArgsSource(AttrSource(source, "is_inference")).make_guard(GuardBuilder.CONSTANT_MATCH))
-    if given(tx, source).is_inference() and not captures_whole(tx):
-        dynamo_exc.unimplemented(gb_type="escapement: a tensor made in inference mode", context=source.name, explanation="it has no version, and its views no base", hints=[])
+    if given(tx, source).is_inference():
+        ask_the_tensor(tx, source, "it was made in inference mode")
+
+
+def ask_the_tensor(tx, source, why):
+    """Behind a graph break; where none is wanted the fake tensor's answer stands, as with any backend."""
+    if not captures_whole(tx):
+        dynamo_exc.unimplemented(gb_type="escapement: the kind of a tensor is looked at", context=source.name, explanation=why, hints=[])
 
 
 def captures_whole(tx):

@@ -48,6 +48,7 @@ QUESTIONS = [*QUESTIONS_IN_CALL_MODE, *(
     "x._backward_hooks is None", "x._post_accumulate_grad_hooks is None", "x.requires_grad and not x.is_leaf", "str(x.grad_fn is not None)",
     "x.grad_fn is not None and x.grad_fn.name()", "type(x.grad_fn).__name__", "x._base is not None and x._base.shape[0] > x.shape[0]", "x._base is not None and x._base.dim()",
     "isinstance(x, torch.nn.Parameter)", "isinstance(x, torch.nn.Buffer)", "isinstance(x, (torch.nn.Buffer, torch.nn.Parameter))", "type(x) is torch.Tensor", "x.__class__.__name__",
+    "x.contiguous().is_leaf", "x.to(x.dtype).grad_fn is None", "x.reshape(x.shape).is_leaf", "x.expand(x.shape).is_leaf", "x.contiguous().retains_grad", "x.contiguous() is x", "x.float() is x",
     "hasattr(x, 'mark')", "getattr(x, 'mark', 0)", "'mark' in vars(x)", "x.is_shared()", "x.storage_offset()", "x.stride()", "x.is_pinned()", "x.is_conj()", "x.element_size()")]
 LEFT = {"attempt(lambda: x.detach_() is x)"}   # an argument whose kind the program changes: refused by Dynamo for some
 
