@@ -21,6 +21,7 @@ ASKED = frozenset(name for name, attribute in {**torch._C.TensorBase.__dict__, *
 CHECKED = frozenset(name for name in ASKED if name.startswith("is_") and name != "is_leaf") | {
     "dtype", "device", "layout", "ndim", "requires_grad", "itemsize", "nbytes", "shape", "T", "H", "mT", "mH", "real", "imag", "data", "__dict__", "__weakref__"}
 HELD = ASKED - CHECKED - {"_version", "grad", "_grad"}   # the last two Dynamo guards itself
+NOT_FAKED = frozenset(("output_nr", "retains_grad"))   # a fake tensor has answers of its own
 OF_ITSELF = frozenset(("is_leaf", "grad_fn", "retains_grad", "output_nr", "_backward_hooks"))   # of `x.contiguous()` those of x, where it is x
 
 
@@ -49,7 +50,7 @@ def holding(getattr_of, current_session):
         if name == "_version" and current_session() is not None and is_given(variable):
             hold_inference(tx, variable.source)
         if name in HELD and current_session() is not None and is_given(variable):
-            return hold(AttrSource(variable.source, name), found, given(tx, variable.source))
+            return hold(tx, variable.source, name, found)
         return found
 
     return var_getattr
@@ -73,10 +74,10 @@ def hold_origin(tx, variable):
 
 
 def hold_leaves(tx, variable):
-    """Fake tensors of arguments are leaves."""
     for tracked in origins(tx, variable):
         install_guard(AttrSource(tracked.source, "is_leaf").make_guard(GuardBuilder.CONSTANT_MATCH))
-        if not given(tx, tracked.source).is_leaf:
+        tensor = given(tx, tracked.source)
+        if tensor is not None and not tensor.is_leaf:
             ask_the_tensor(tx, tracked.source, "autograd made it")
 
 
@@ -93,16 +94,21 @@ def is_given(variable):
 
 
 def given(tx, source):
-    return eval(source.name, {"L": tx.output.local_scope, "G": tx.output.global_scope})   # as Dynamo's own reads do
+    """The tensor itself, as Dynamo's own reads find it; None where it cannot be named so."""
+    try:
+        return eval(source.name, {"L": tx.output.local_scope, "G": tx.output.global_scope})
+    except Exception:
+        return None
 
 
-def hold(source, found, tensor):
-    """A tensor (`x._base`) is another one at each call: what is held is what is of every argument. A fake tensor has not always the answer of the one that it stands for."""
+def hold(tx, source, name, found):
+    """A tensor (`x._base`) is another one at each call: what is held is what is of every argument."""
     if isinstance(found, TensorVariable):
-        install_guard(source.make_guard(GuardBuilder.TENSOR_MATCH))
+        install_guard(AttrSource(source, name).make_guard(GuardBuilder.TENSOR_MATCH))
     elif found is not None and found.is_python_constant():
-        install_guard(source.make_guard(GuardBuilder.CONSTANT_MATCH))
-        return ConstantVariable.create(getattr(tensor, source.member))
+        install_guard(AttrSource(source, name).make_guard(GuardBuilder.CONSTANT_MATCH))
+        tensor = given(tx, source) if name in NOT_FAKED else None
+        return found if tensor is None else ConstantVariable.create(getattr(tensor, name))
     return found
 
 
@@ -110,7 +116,8 @@ def hold_inference(tx, source):
     """A tensor that was made in inference mode has no version, which is an error that a graph would raise where no `try` of the program's is; and its views have no base. Fake
     tensors are never of that kind."""
     install_guard(CallFunctionNoArgsSource(AttrSource(source, "is_inference")).make_guard(GuardBuilder.CONSTANT_MATCH))
-    if given(tx, source).is_inference():
+    tensor = given(tx, source)
+    if tensor is not None and tensor.is_inference():
         ask_the_tensor(tx, source, "it was made in inference mode")
 
 
