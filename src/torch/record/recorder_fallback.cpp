@@ -35,6 +35,7 @@ using Stack = torch::jit::Stack;
 
 thread_local const OpPlan* t_composite = nullptr;  // outermost composite being recorded through its parts
 thread_local OpListener* t_listener = nullptr;
+thread_local bool t_silenced = false;   // the listener is away for a while, and comes back
 std::atomic<MaterialiseHook> materialise_hook{nullptr};
 
 // --- ops with a meaning of their own
@@ -213,6 +214,8 @@ void on_op(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   name_lists_as_usual(std::span(*stack).last(arguments));
   materialise(*stack, arguments);
   Tape* const tape = tape_for(*stack, arguments);
+  // An inference mode that is let go behind its recording (an interrupt came into its `__exit__`) puts back the keys of its beginning.
+  if (!tape && !t_silenced) c10::impl::tls_set_dispatch_key_included(kRecorderKey, false);
   const LeftOver left_over(tape, std::span(*stack).last(arguments));
   try {
     answer(tape, op, *stack, arguments);
@@ -234,7 +237,10 @@ void run_unseen(const c10::OperatorHandle& op, Stack& stack) {
 }
 
 OpListener* op_listener() { return t_listener; }
-void set_op_listener(OpListener* listener) { t_listener = listener; }
+void set_op_listener(OpListener* listener) {
+  t_silenced = listener == nullptr && t_listener != nullptr && c10::impl::tls_is_dispatch_key_included(kRecorderKey);
+  t_listener = listener;
+}
 void set_materialise_hook(MaterialiseHook hook) { materialise_hook.store(hook, std::memory_order_release); }
 
 const char* composite_in_progress() { return t_composite ? t_composite->name.c_str() : nullptr; }

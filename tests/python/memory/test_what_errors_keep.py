@@ -156,6 +156,15 @@ def test_nothing_is_kept(way, program):
     check(way, program, (2, 5, 1, 7, 5, 0, 5, 3))
 
 
+@pytest.mark.parametrize("way", ["call", "replay", "strict"])
+def test_a_mode_that_ends_late_leaves_no_key_of_ours(way):
+    """It puts back what was the thread's when it began, within the recording; torch.compile would make no graphs there any more."""
+    before = str(torch._C._dispatch_tls_local_include_set())
+    check(way, leaves_a_mode, (2, 5, 1, 7))
+    torch.ones(1)
+    assert str(torch._C._dispatch_tls_local_include_set()) == before
+
+
 def test_nothing_is_kept_under_torch_compile():
     """In a process of its own: what pytest logs keeps each exception that torch logs."""
     done = subprocess.run([sys.executable, __file__], capture_output=True, text=True)
