@@ -42,8 +42,12 @@ def asks_in_place(node):
 
 
 def storage_of(node):
-    """Of its fake tensor, as Dynamo noted it, inside of what `torch.func` wraps it in. None: it has none of its own."""
-    fake = node.meta.get("example_value")
+    """Of its fake tensor, as Dynamo noted it."""
+    return memory_of(node.meta.get("example_value"))
+
+
+def memory_of(fake):
+    """What tensors of one memory have in common, inside of what `torch.func` wraps them in. None: it has none of its own, or is no tensor."""
     while isinstance(fake, torch.Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(fake):
         fake = torch._C._functorch.get_unwrapped(fake)
     if not isinstance(fake, torch.Tensor) or fake.layout is not torch.strided or fake.is_nested:

@@ -14,7 +14,8 @@ from torch._dynamo.variables import ConstantVariable, builtin
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.tensor import TensorVariable
 
-from .view_bases import is_base, storage
+from ..recording.writes import memory_of
+from .view_bases import is_base
 
 ASKED = frozenset(name for name, attribute in {**torch._C.TensorBase.__dict__, **torch.Tensor.__dict__}.items() if type(attribute) is types.GetSetDescriptorType)
 # Of those: what Dynamo's own check compares, what is a size, what is a tensor made of this one.
@@ -83,10 +84,10 @@ def hold_leaves(tx, variable):
 
 def origins(tx, variable):
     """Arguments in the memory of a tensor that the program has made of them."""
-    memory = storage(variable.proxy.node.meta.get("example_value"))
+    memory = memory_of(variable.proxy.node.meta.get("example_value"))
     tensors = {tracked.source.name: tracked for tracked in tx.output.shape_env.tracked_fakes or () if isinstance(tracked.fake, torch.Tensor)}
     return [tracked for tracked in tensors.values()
-            if memory is not None and storage(tracked.fake) == memory and tracked.source.subguards_allowed() and not is_base(tracked.source, tensors)]
+            if memory is not None and memory_of(tracked.fake) == memory and tracked.source.subguards_allowed() and not is_base(tracked.source, tensors)]
 
 
 def is_given(variable):

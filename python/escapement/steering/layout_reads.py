@@ -16,7 +16,7 @@ from torch._dynamo.variables.tensor import TensorVariable
 
 READS = ("stride", "storage_offset", "is_contiguous", "dim_order")
 NEEDS_BOTH = ("is_contiguous",)    # what an axis of size 1 has for a stride is not asked there
-KINDS = ("_is_view", "_base", "is_leaf", "grad_fn", "retains_grad", "output_nr")   # whether it is a view, or its argument itself: by layouts, where torch copies at some only
+KINDS = ("_is_view", "_base", "is_leaf", "grad_fn", "retains_grad", "output_nr")   # whether it is a view, or its argument itself: by layouts, where torch copies at some sizes only
 
 
 def install(current_session):

@@ -9,6 +9,8 @@ import torch
 from torch._dynamo.source import AttrSource, TensorPropertySource
 from torch._dynamo.variables.tensor import TensorVariable
 
+from ..recording.writes import memory_of
+
 BEHIND = frozenset(("untyped_storage", "storage", "_typed_storage", "set_"))
 
 
@@ -47,7 +49,7 @@ def unshared(tracked_fakes):
     memory = {}
     for name, tracked in tensors.items():
         if name not in views:
-            memory.setdefault(storage(tracked.fake) or name, []).append(name)
+            memory.setdefault(memory_of(tracked.fake) or name, []).append(name)
     alone = {names[0] for names in memory.values() if len(names) == 1}
     return {base for base, view in views.items() if view in alone}
 
@@ -55,14 +57,6 @@ def unshared(tracked_fakes):
 def is_base(source, tensors):
     """An attribute of this name of something else than a tensor is the program's."""
     return isinstance(source, AttrSource) and source.member == "_base" and source.base.name in tensors
-
-
-def storage(fake):
-    """What tensors of one memory have in common; None: it has none (a sparse tensor), or is no tensor."""
-    try:
-        return fake.untyped_storage()._cdata
-    except (NotImplementedError, RuntimeError, AttributeError):
-        return None
 
 
 def symbols_of(bases, env):
