@@ -23,7 +23,7 @@ from .option_values import disabled, resolve
 from .recording import dispatch, symbols
 from .recording.locator import Locator
 from .registration import for_whom_it_is
-from .steering import dynamo
+from .steering import dynamo, endings
 from .steering.bindings import bindings
 
 REASONS = {
@@ -160,7 +160,7 @@ def eager(gm, training):
     if training and dispatch.has_checkpoint(gm):
         raise dynamo.SkipFrame("escapement: activation checkpointing needs the program's own code to run eagerly")
     dynamo.materialise(gm)
-    return gm.forward
+    return endings.as_the_program_ends(gm, gm.forward)
 
 
 def region(gm, meta_key, values, name, code, grad=False):
@@ -176,7 +176,7 @@ def region(gm, meta_key, values, name, code, grad=False):
     made = core().Region(gm.forward, inputs, values, name, grad)
     made.set_locator(Locator(gm, dynamo.line_table(gm)))
     LEDGER.note_region(code, made, dynamo.input_names(placeholders, meta_key), dynamo.current_version())
-    return with_objects(gm, made, placeholders, inputs)
+    return endings.as_the_program_ends(gm, with_objects(gm, made, placeholders, inputs))
 
 
 def with_objects(gm, made, placeholders, inputs):

@@ -12,8 +12,8 @@ releases). Four functions of Dynamo are wrapped here, once; they do nothing unle
 A fifth, where Dynamo asks for a compile at all, is wrapped in refusals.py.
 
 Sizes 0 and 1 are the hard part. "Oblivious" tracing takes the usual branch of a framework test for 0 or 1 where oblivious.py allows it,
-so one graph serves all sizes; but some programs cannot be traced so (a broadcast of 1 against n). Hence: oblivious first, and a dim that is 0 or 1 stays
-static until it has been seen to vary; on an error one more try with obliviousness off.
+so one graph serves all sizes, whichever it is first called with; but some programs cannot be traced so, where a size is 0 or 1 (`math.comb(n, 1)`, which wants a
+number). Hence: oblivious first; where that fails, or breaks a graph that the number does not, one more try in which a 0 or 1 is a constant.
 
 Where a name has moved, `install` falls back to the restart route, then to stock behaviour, and says once which one is in force.
 """
@@ -50,7 +50,7 @@ from ..interrupts import is_interrupt
 from ..ledger import LEDGER, Compile, Plan
 from ..misses import miss
 from ..option_values import resolve
-from . import absences, argument_kinds, attributes, composites, data_questions, diagonals, float_sizes, generators, hooks, index_numbers, layout_reads, methods, mixed_arrays, oblivious, offsets, other_words, raising, random_objects, recurrent, refusals, scalar_writes, size_arguments, steer_dims, texts, traced_numbers, view_bases, whole_operators, written_in_itself
+from . import absences, argument_kinds, assertions, attributes, composites, data_questions, diagonals, float_sizes, generators, hooks, index_numbers, layout_reads, methods, mixed_arrays, oblivious, offsets, other_words, raising, random_objects, recurrent, refusals, scalar_writes, size_arguments, steer_dims, texts, traced_numbers, truths, view_bases, whole_operators, written_in_itself
 from .keys import frame_key, number_of
 from .notes import break_log, constant_size, first_line, in_words, input_dims, is_user_tensor, new_breaks, pins, place_of, read_of, relations
 from .notes import input_names  # noqa: F401  (part of what this file offers)
@@ -97,6 +97,7 @@ class Session:
         self.pending = []        # Compile notes; kept only if the compile succeeds
         self.reads = {}          # identity of a guard -> Read
         self.looks_behind_views = False
+        self.asserted = {}       # a condition, as the framework words it -> the assertion of the program that says it
         self.answers.oblivious, self.answers.tracing = self.oblivious, True
 
 
@@ -114,7 +115,7 @@ def install(backend, route=None):
         SymNodeVariable.evaluate_expr = functools.wraps(torch_evaluate_expr)(evaluate_expr)
         convert_frame._compile = compile_whole
         refusals.install(key_of)
-        for watched in (absences, argument_kinds, diagonals, float_sizes, generators, hooks, index_numbers, layout_reads, methods, mixed_arrays, other_words, raising, random_objects, recurrent, scalar_writes, size_arguments, texts, traced_numbers, view_bases, written_in_itself):
+        for watched in (absences, argument_kinds, assertions, diagonals, float_sizes, generators, hooks, index_numbers, layout_reads, methods, mixed_arrays, other_words, raising, random_objects, recurrent, scalar_writes, size_arguments, texts, traced_numbers, truths, view_bases, written_in_itself):
             watched.install(lambda: getattr(active, "session", None))
         symbolic_shapes.uninteresting_files().update((__file__, data_questions.__file__, offsets.__file__))   # these do not ask, they only pass on
     level = logging.INFO if chosen == "recipe" else logging.WARNING
@@ -140,7 +141,7 @@ def recipe_possible():
         return False
     return (frame[5:7] == whole[5:7] == ["compiler_fn", "one_graph"] and automatic == ["tx", "name", "entry", "is_unspecialized_nn_module"]
             and all(hasattr(env, name) for name in ("guards", "var_to_sources", "source_to_var"))
-            and absences.possible() and argument_kinds.possible() and methods.possible() and other_words.possible() and oblivious.possible() and traced_numbers.possible() and float_sizes.possible() and scalar_writes.possible() and hooks.possible() and random_objects.possible() and written_in_itself.possible() and hasattr(pgo, "auto_dynamic") and hasattr(symbolic_shapes, "uninteresting_files")
+            and absences.possible() and argument_kinds.possible() and assertions.possible() and methods.possible() and other_words.possible() and oblivious.possible() and traced_numbers.possible() and float_sizes.possible() and scalar_writes.possible() and hooks.possible() and random_objects.possible() and written_in_itself.possible() and hasattr(pgo, "auto_dynamic") and hasattr(symbolic_shapes, "uninteresting_files")
             and refusals.possible())
 
 
@@ -310,7 +311,7 @@ def attempt(session, run, must_compile):
                 return fewer_breaks(session, run, under(session, run, rules))
             except (SkipFrame, dynamo_exc.Unsupported) as skipped:
                 failure = skipped
-                if not session.operators:     # where nothing can be compiled before the operator, a version for these sizes is better
+                if not is_due_to_symbols(session, skipped):
                     break
             except Exception as error:
                 if not may_retry(error):
@@ -327,6 +328,11 @@ def attempt(session, run, must_compile):
         raise_eager(first_line(failure), failure)
     finally:
         del failure   # its traceback holds this frame, and with it the arguments
+
+
+def is_due_to_symbols(session, failure):
+    """Whether there may be a version for just these sizes: one that has an operator before which nothing could be compiled, or that knows a 0 or 1."""
+    return bool(session.operators) or session.degenerate and not may_pass(failure)
 
 
 def may_retry(error):
@@ -474,7 +480,7 @@ def process_automatic_dynamic(tx, name, entry, *, is_unspecialized_nn_module=Fal
         return merged
     merged = copy.copy(merged)   # the original belongs to Dynamo's profile
     if isinstance(entry.size, tuple):
-        usual = dynamic_size(entry.size, merged.size, session.oblivious, session.plan.cause.kind == "size 0 or 1")
+        usual = dynamic_size(entry.size, session.oblivious)
         merged.size = steer_dims.sizes(session, tx, name, entry.size, usual, merged.size)
         session.degenerate |= any(n is pgo.auto_dynamic and type(now) is int and now < 2 for n, now in zip(merged.size, entry.size))
     elif steer_dims.is_declared(session, name):
@@ -492,13 +498,9 @@ def is_constant(name):
     return name.startswith("G[") or name.endswith((".start", ".stop", ".step"))
 
 
-def dynamic_size(size, seen, oblivious, was_degenerate):
-    """Every dim dynamic, but for a 0 or 1 which has not been seen to vary (or cannot be traced obliviously). Where one such dim has
-    cost a compile, the others are not waited for."""
-    same_rank = isinstance(seen, tuple) and len(seen) == len(size)
-    varied = seen if same_rank else (None,) * len(size)
-    return tuple(n if type(n) is int and n < 2 and not (oblivious and (was_degenerate or was is pgo.auto_dynamic)) else pgo.auto_dynamic
-                 for n, was in zip(size, varied))
+def dynamic_size(size, oblivious):
+    """Every dim dynamic, 0 and 1 too; where a program cannot be traced without knowing these, they are constants."""
+    return tuple(n if type(n) is int and n < 2 and not oblivious else pgo.auto_dynamic for n in size)
 
 
 def evaluate_expr(variable, output_graph=None):
@@ -555,6 +557,7 @@ def note_compile(gm, training):
     compiled = Compile(session.plan.number if session is not None else len(LEDGER.function(code).compiles), *input_dims(gm, env),
                        *relations(env, session.reads if session is not None else {}, code), constants=needed)
     if session is not None:
+        assertions.name_checks(gm, session.asserted)
         session.answers.tracing = False
         session.pending.append(compiled._replace(declared=steer_dims.hold(session, env, needed)))
     else:
