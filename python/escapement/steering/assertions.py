@@ -149,10 +149,18 @@ def write(session, tx, condition, text):
     """Into the graph; and to the framework, which may know something by it."""
     if not isinstance(condition.sym_num, torch.SymBool):
         condition = BuiltinVariable(operator.ne).call_function(tx, [condition, ConstantVariable.create(0)], {})
+    write_only(tx, condition, text)
+    tell(session, condition.sym_num, text)
+
+
+def write_only(tx, condition, text):
     tx.output.create_proxy("call_function", torch._assert_scalar, (condition.as_proxy(), text), {})
-    env, symbols = condition.sym_num.node.shape_env, condition.sym_num.node.expr.free_symbols
+
+
+def tell(session, holds, text):
+    env, symbols = holds.node.shape_env, holds.node.expr.free_symbols
     ranges = {symbol: env.var_to_range.get(symbol) for symbol in symbols}
-    expect_true(condition.sym_num)
+    expect_true(holds)
     for symbol, before in ranges.items():
         after = env.var_to_range.get(symbol)
         if after is not None and (before is None or after.lower != before.lower):

@@ -6,10 +6,12 @@ tracer runs an operation on sizes it does not know:
 
   divisions and the like   the divisor is not 0, by a guard; where it is, the exception is raised while tracing, and the call runs eagerly
   int(number) and the like the number is finite, likewise
+  math.sqrt, math.log2     the number has one, likewise
   powers under `except`    the result is finite, likewise
   tensors under `except`   none of them is empty, by a guard; where one is, the call runs eagerly
 
-Numbers that come from the data have no guard: there the graph's own code has to tell, or under `except` the program behind a graph break.
+Numbers that come from the data have no guard: there the graph's own code has to tell (a root by an assertion, assertions.py), or under `except` the program behind
+a graph break.
 """
 
 import functools
@@ -20,6 +22,12 @@ import sys
 import torch
 from torch._dynamo import exc as dynamo_exc
 from torch._dynamo import utils as dynamo_utils
+from torch._dynamo.variables.builtin import BuiltinVariable
+from torch._dynamo.variables.constant import ConstantVariable
+from torch._dynamo.variables.tensor import SymNodeVariable
+from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
+
+from . import assertions, endings
 
 
 def not_zero(left, right):
@@ -53,8 +61,8 @@ NEEDS = {   # what must hold of the operands, and what Python raises where it do
 CONVERSIONS = (torch.sym_int, math.floor, math.ceil, math.trunc, round)
 NEEDS.update({function: (lambda number, *digits: not isinstance(number, torch.SymFloat) or -math.inf < number < math.inf, OverflowError)
               for function in CONVERSIONS})
-NEEDS.update({function: (lambda number: number >= 0, ValueError) for function in (getattr(torch, "_sym_sqrt", None),) if function})
-NEEDS.update({function: (lambda number: number > 0, ValueError) for function in (getattr(torch, "_sym_log2", None),) if function})
+DOMAINS = {getattr(torch, name): outside for name, outside in (("_sym_sqrt", operator.lt), ("_sym_log2", operator.le)) if hasattr(torch, name)}
+NEEDS.update({function: (lambda number, outside=outside: not outside(number, 0), ValueError) for function, outside in DOMAINS.items()})
 SYMBOLS = (torch.SymInt, torch.SymFloat)
 LARGEST = sys.float_info.max
 
@@ -68,7 +76,7 @@ def watched(run_node, current_session):
     def run(tracer, node, args, kwargs, nnmodule):
         if current_session() is not None:
             if node.target in NEEDS if node.op == "call_function" else False:
-                hold_numbers(node.target, args, getattr(tracer, "current_tx", None))
+                hold_numbers(node, args, getattr(tracer, "current_tx", None))
             elif any(map(is_tensor, args)) and under_except(getattr(tracer, "current_tx", None)):
                 hold_tensors(args)
         return run_node(tracer, node, args, kwargs, nnmodule)
@@ -80,17 +88,27 @@ def is_tensor(value):
     return isinstance(value, torch.Tensor)
 
 
-def hold_numbers(function, args, translator):
-    symbols = [value for value in args if isinstance(value, SYMBOLS)]
+def hold_numbers(node, args, translator):
+    function, symbols = node.target, [value for value in args if isinstance(value, SYMBOLS)]
     if not symbols or any(map(is_tensor, args)):
         return
     if not all(value.node.has_hint() for value in symbols):
+        if function in DOMAINS and not under_except(translator):
+            return assert_domain(node, translator)
         return leave_to_python(function) if may_raise(function, args) and under_except(translator) else None
     holds, raised = NEEDS[function]
     if not holds(*args):
         raise raised(f"{getattr(function, '__name__', function)} of a size")
     if holds is real_power and under_except(translator) and not finite_power(*args):
         raise OverflowError("a power of a size")
+
+
+def assert_domain(node, translator):
+    """Of a number from the data: an operator has no answer there and says nothing."""
+    number = SymNodeVariable.create(translator, torch.fx.Proxy(node.args[0], translator.output.current_tracer))
+    outside = BuiltinVariable(DOMAINS[node.target]).call_function(translator, [number, ConstantVariable.create(0)], {})
+    inside = TorchInGraphFunctionVariable(torch.sym_not).call_function(translator, [outside], {})   # NaN is its own root
+    assertions.write_only(translator, inside, endings.text(ValueError, "math domain error"))
 
 
 def may_raise(function, args):
