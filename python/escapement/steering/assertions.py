@@ -12,7 +12,6 @@ import builtins
 import dis
 import functools
 import operator
-import re
 import sys
 
 import torch
@@ -31,7 +30,6 @@ CHECKS = {torch._check: RuntimeError, torch._check_index: IndexError, torch._che
           torch._check_not_implemented: NotImplementedError, torch._check_with: None}   # none: the first argument says
 OF_TENSORS = {torch._check_tensor_all: RuntimeError, torch._check_tensor_all_with: None}
 SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
-OF_FRAMEWORK = re.compile(r"Runtime assertion failed for expression (.*) on node '")
 
 
 def install(current_session):
@@ -178,6 +176,6 @@ def tell(session, holds, text):
 def name_checks(gm, asserted):
     """The framework's own checks of what the program asserts, which come before the program's."""
     for node in gm.graph.find_nodes(op="call_function", target=torch.ops.aten._assert_scalar.default):
-        found = OF_FRAMEWORK.match(node.args[1])
+        found = endings.OF_FRAMEWORK.match(node.args[1])
         if found and found.group(1) in asserted:
             node.update_arg(1, asserted[found.group(1)])

@@ -1,7 +1,9 @@
 """How a graph ends that an exception ends, as the program would have ended.
 
-An assertion stands in a graph for the exception that the program raises, which is in its text: graphs know one kind of exception, programs raise others. And
-what a graph has switched (`with torch.no_grad()` is two calls, of which the second is not reached) is switched back.
+An assertion stands in a graph for the exception that the program raises, which is in its text: graphs know one kind of exception, programs raise others. Where
+the framework asserts something of a size that the data tell (that `rows[mask][0]` has a row), it says in its own words, and too early, what an operator would
+say: the operators of the graph are asked, on copies of the arguments. And what a graph has switched (`with torch.no_grad()` is two calls, of which the second
+is not reached) is switched back.
 """
 
 import builtins
@@ -12,6 +14,7 @@ import torch
 from torch.nn import attention
 
 MARK = "escapement raises "
+OF_FRAMEWORK = re.compile(r"Runtime assertion failed for expression (.*) on node '")
 TEXT = re.compile(MARK + r"(\w+)(?:: (.*))?", re.DOTALL)
 
 # What switches -> (what is on, the call that restores it).
@@ -34,11 +37,11 @@ def as_the_program_ends(gm, run):
     switches = [SWITCHES[target] for target in dict.fromkeys(node.target for node in nodes if node.op == "call_function") if target in SWITCHES]
     if switches:
         run = switched_back(run, switches)
-    return raising(run) if any(map(stands_for_another, nodes)) else run
+    return raising(gm, run) if any(map(asserts, nodes)) else run
 
 
-def stands_for_another(node):
-    return "assert" in str(node.target) and any(isinstance(value, str) and value.startswith(MARK) for value in node.args)
+def asserts(node):
+    return "_assert_" in str(node.target)
 
 
 def switched_back(run, switches):
@@ -54,15 +57,56 @@ def switched_back(run, switches):
     return restoring
 
 
-def raising(run):
+def raising(gm, run):
     def checked(*arguments):
         try:
             return run(*arguments)
         except RuntimeError as error:
-            found = TEXT.fullmatch(str(error))
-            if found is None:
+            another = instead_of(error, gm, arguments)
+            if another is None:
                 raise
-        kind, message = found.groups()
-        raise getattr(builtins, kind)(*(() if message is None else (message,)))
+        raise another
 
     return checked
+
+
+def instead_of(error, gm, arguments):
+    found = TEXT.fullmatch(str(error))
+    if found is not None:
+        kind, message = found.groups()
+        return getattr(builtins, kind)(*(() if message is None else (message,)))
+    return raised_by_operators(gm, arguments) if OF_FRAMEWORK.match(str(error)) else None
+
+
+class Unchecked(torch.fx.Interpreter):
+    """A graph without its assertions, and without what is computed for them only."""
+
+    def __init__(self, gm):
+        super().__init__(gm, garbage_collect_values=False)
+        self.extra_traceback, self.left_out = False, set()
+        for node in reversed(gm.graph.nodes):
+            if asserts(node) or node.users and self.left_out.issuperset(node.users):
+                self.left_out.add(node)
+
+    def run_node(self, node):
+        return None if node in self.left_out and node.op != "placeholder" else super().run_node(node)
+
+
+def raised_by_operators(gm, arguments):
+    """None where they raise nothing, or may do something that is seen outside."""
+    if not all(is_of_torch(node) for node in gm.graph.nodes):
+        return None
+    copies = [value.detach().clone() if isinstance(value, torch.Tensor) else value for value in arguments]
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        try:
+            Unchecked(gm).run(*copies)
+        except Exception as error:
+            return error.with_traceback(None)
+    return None
+
+
+def is_of_torch(node):
+    """An operator of torch, or arithmetic: not one of the user's, whatever that does, nor one with a graph inside."""
+    if isinstance(node.target, torch._ops.HigherOrderOperator) or node.op == "call_module":
+        return False
+    return not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace in ("aten", "prims")

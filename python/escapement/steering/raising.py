@@ -8,7 +8,7 @@ tracer runs an operation on sizes it does not know:
   int(number) and the like the number is finite, likewise
   math.sqrt, math.log2     the number has one, likewise
   powers under `except`    the result is finite, likewise
-  tensors under `except`   none of them is empty, by a guard; where one is, the call runs eagerly
+  tensors under `except`   none of them is empty, by a guard; where one is, the call runs eagerly; a size of the data is a graph break
 
 Numbers that come from the data have no guard: there the graph's own code has to tell (a root by an assertion, assertions.py), or under `except` the program behind
 a graph break.
@@ -20,6 +20,7 @@ import operator
 import sys
 
 import torch
+import torch.utils._pytree as pytree
 from torch._dynamo import exc as dynamo_exc
 from torch._dynamo import utils as dynamo_utils
 from torch._dynamo.variables.builtin import BuiltinVariable
@@ -77,8 +78,8 @@ def watched(run_node, current_session):
         if current_session() is not None:
             if node.target in NEEDS if node.op == "call_function" else False:
                 hold_numbers(node, args, getattr(tracer, "current_tx", None))
-            elif any(map(is_tensor, args)) and under_except(getattr(tracer, "current_tx", None)):
-                hold_tensors(args)
+            elif under_except(getattr(tracer, "current_tx", None)):
+                hold_tensors(args, kwargs)
         return run_node(tracer, node, args, kwargs, nnmodule)
 
     return run
@@ -125,22 +126,36 @@ def leave_to_python(function):
                              explanation="it may raise for some numbers, and the program would catch that")
 
 
-def hold_tensors(args):
-    for tensor in filter(is_tensor, args):
-        count = tensor.numel()
-        if isinstance(count, torch.SymInt) and count.node.has_hint() and count == 0:
+def hold_tensors(args, kwargs):
+    """Those that have no elements, and whatever only the data tell: a size, or a number among the arguments."""
+    for value in pytree.tree_leaves((args, kwargs)):
+        count = value.numel() if is_tensor(value) else value
+        if not isinstance(count, SYMBOLS):
+            continue
+        if not count.node.has_hint():
+            dynamo_exc.unimplemented(gb_type="escapement: a size from the data under except", context="", hints=[],
+                                     explanation="an operator may raise for it, and the program would catch that")
+        if is_tensor(value) and count == 0:
             dynamo_exc.unimplemented(gb_type="escapement: a tensor without elements under except", context="", hints=[],
                                      explanation="an operator may raise for it, and the program would catch that")
 
 
 def under_except(translator):
-    """Whether an exception of the operation that is being traced could be caught, here or in a caller."""
+    """Whether an exception of the operation that is being traced could be caught, here or in a caller, or seen by a context manager of the program's."""
     while translator is not None:
-        entry = getattr(translator.current_instruction, "exn_tab_entry", None)
-        if entry is not None and catches(translator, entry.target):
+        if any(catches(translator, handler) for handler in handlers(translator)) or getattr(translator, "active_generic_context_managers", None):
             return True
         translator = getattr(translator, "parent", None)
     return False
+
+
+def handlers(translator):
+    """Innermost first: what one of them does not catch goes on to where its own code lies."""
+    at, seen = translator.current_instruction, set()
+    while (entry := getattr(at, "exn_tab_entry", None)) is not None and id(entry.target) not in seen:
+        at = entry.target
+        seen.add(id(at))
+        yield at
 
 
 def catches(translator, handler):

@@ -1,5 +1,5 @@
-"""A number that comes from the data, in each place that takes a number: values are eager's, and so is the class of an exception, whether the
-operator raises it or Python does. (torch's own text of a bound that a number of the data breaks is another one.)"""
+"""A number that comes from the data, in each place that takes a number: values are eager's, and so are exceptions, whether the
+operator raises them or Python does."""
 
 import math
 
@@ -10,6 +10,7 @@ import torch.nn.functional as F
 pytestmark = pytest.mark.usefixtures("fresh")
 
 NUMBERS = 3, 0, -1, 9, 1
+ANOTHER_TEXT = "idx", "idxneg", "set", "unflat"    # of `select` for `x[n]`, or with the address of a frame in it
 
 
 def one_row_written(x, n):
@@ -43,6 +44,7 @@ PROGRAMS = {
     "slice2": lambda x, n: x[n:],
     "slice3": lambda x, n: x[1:n],
     "step": lambda x, n: x[::n],
+    "narrow": lambda x, n: x.narrow(0, n, 1),
     "narrow2": lambda x, n: x.narrow(0, 0, n),
     "zeros": lambda x, n: torch.zeros(n),
     "view": lambda x, n: x.view(n, -1),
@@ -157,12 +159,14 @@ def outcome(function, *arguments):
     try:
         return function(*arguments)
     except Exception as error:
-        return type(error)
+        return type(error), str(error)
 
 
-def same(ours, eager):
+def same(ours, eager, text=True):
     if isinstance(eager, torch.Tensor):
         torch.testing.assert_close(ours, eager, rtol=1e-5, atol=1e-6, equal_nan=True)
+    elif isinstance(eager, tuple) and isinstance(eager[0], type) and not text:
+        assert ours[0] is eager[0]
     elif isinstance(eager, tuple):
         assert isinstance(ours, tuple) and len(ours) == len(eager)
         for one, other in zip(ours, eager):
@@ -179,7 +183,7 @@ def test_an_argument(name):
     compiled = torch.compile(body, backend="escapement")
     for number in NUMBERS:
         x = torch.arange(8.0).view(4, 2)
-        same(outcome(compiled, x, torch.tensor([number, 0])), outcome(body, x, torch.tensor([number, 0])))
+        same(outcome(compiled, x, torch.tensor([number, 0])), outcome(body, x, torch.tensor([number, 0])), name not in ANOTHER_TEXT)
 
 
 @pytest.mark.parametrize("numbers", [(3, 0, -1, 1000), (0.5, -1.5, 0.0, math.inf, math.nan)], ids=["ints", "floats"])
@@ -191,9 +195,9 @@ def test_of_math(name, numbers):
 
         calls = [(torch.ones(2), torch.tensor([number])) for number in numbers]
         eager = [outcome(body, *call) for call in calls]
-        if all(answer is TypeError for answer in eager):
+        if all(isinstance(answer, tuple) and answer[0] is TypeError for answer in eager):
             continue
         torch._dynamo.reset()
         compiled = torch.compile(body, backend="escapement")
         for call, wanted in zip(calls, eager):
-            same(outcome(compiled, *call), wanted)
+            same(outcome(compiled, *call), wanted, text=False)
