@@ -50,7 +50,7 @@ from ..interrupts import is_interrupt
 from ..ledger import LEDGER, Compile, Plan
 from ..misses import miss
 from ..option_values import resolve
-from . import absences, argument_kinds, assertions, attributes, composites, data_questions, diagonals, float_sizes, generators, hooks, index_numbers, layout_reads, methods, mixed_arrays, oblivious, offsets, other_words, raising, random_objects, recurrent, refusals, scalar_writes, size_arguments, steer_dims, texts, traced_numbers, truths, view_bases, whole_operators, written_in_itself
+from . import absences, argument_kinds, assertions, attributes, caches, composites, data_questions, diagonals, float_sizes, generators, hooks, index_numbers, layout_reads, methods, mixed_arrays, oblivious, offsets, other_words, raising, random_objects, recurrent, refusals, scalar_writes, size_arguments, steer_dims, texts, traced_numbers, truths, view_bases, whole_operators, written_in_itself
 from .keys import frame_key, number_of
 from .notes import break_log, constant_size, first_line, in_words, input_dims, is_user_tensor, new_breaks, pins, place_of, read_of, relations
 from .notes import input_names  # noqa: F401  (part of what this file offers)
@@ -88,6 +88,7 @@ class Session:
         self.degenerate = False  # a dim that is 0 or 1 now is a symbol
         self.broke = len(break_log())
         self.answers = oblivious.Answers(whole)
+        self.drawn = None        # the state of torch's generator behind draws that the program has made meanwhile
         self.failure = ""        # what the last attempt raised, in words
         self.declared = None     # steer_dims.Declared: what escapement.compile(dims=...) says about this frame
         self.start()
@@ -115,7 +116,7 @@ def install(backend, route=None):
         SymNodeVariable.evaluate_expr = functools.wraps(torch_evaluate_expr)(evaluate_expr)
         convert_frame._compile = compile_whole
         refusals.install(key_of)
-        for watched in (absences, argument_kinds, assertions, diagonals, float_sizes, generators, hooks, index_numbers, layout_reads, methods, mixed_arrays, other_words, raising, random_objects, recurrent, scalar_writes, size_arguments, texts, traced_numbers, truths, view_bases, written_in_itself):
+        for watched in (absences, argument_kinds, assertions, caches, diagonals, float_sizes, generators, hooks, index_numbers, layout_reads, methods, mixed_arrays, other_words, raising, random_objects, recurrent, scalar_writes, size_arguments, texts, traced_numbers, truths, view_bases, written_in_itself):
             watched.install(lambda: getattr(active, "session", None))
         symbolic_shapes.uninteresting_files().update((__file__, data_questions.__file__, offsets.__file__))   # these do not ask, they only pass on
     level = logging.INFO if chosen == "recipe" else logging.WARNING
@@ -266,6 +267,8 @@ def compile_frame(code, globals, locals, builtins, closure, compiler_fn, *rest, 
         result = attempt(session, run, one_graph(rest) or asks_strict(compiler_fn))
     finally:
         LEDGER.note_break(code, new_breaks(session.broke))
+        if session.drawn is not None:
+            torch.set_rng_state(session.drawn)
     spent = (time.perf_counter() - start) * 1e3
     graphs = [compiled._replace(capture_ms=spent / len(session.pending), cause=plan.cause, misses=tuple(misses))
               for compiled in session.pending]

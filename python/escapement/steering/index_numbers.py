@@ -40,18 +40,42 @@ def reading(insert, current_session):
 def writing(setitem, current_session):
     @functools.wraps(setitem)
     def write(variable, tx, key, value):
-        found = selected(tx, variable, key) if current_session() is not None else None
-        if found is None:
+        if current_session() is None:
             return setitem(variable, tx, key, value)
-        view, rest = found
-        return setitem(view, tx, TupleVariable(rest or [ConstantVariable.create(...)]), value)
+        found = selected(tx, variable, key)
+        if found is not None:
+            variable, rest = found
+            key = TupleVariable(rest or [ConstantVariable.create(...)])
+        return copied(tx, variable, key, value) or setitem(variable, tx, key, value)
 
     return write
 
 
+def copied(tx, variable, key, value):
+    """Of `part[a:b] = rows`: the method behind the brackets asks whether the first length of the rows is 1, to leave it out; where the part has as many axes that
+    is seen by nobody."""
+    value, parts = value.realize(), parts_of(key)
+    lengths = example(value).shape if type(value) is TensorVariable and isinstance(example(value), torch.Tensor) else ()
+    if not lengths or not isinstance(lengths[0], torch.SymInt) or not all(map(is_of_view, parts)) or type(variable) is not TensorVariable:
+        return None
+    constants = [type(part.value) for part in parts if isinstance(part, ConstantVariable)]
+    if rank(variable) + constants.count(type(None)) - constants.count(int) < len(lengths) or can_dispatch_torch_function(tx, [variable, value], {}):
+        return None
+    BuiltinVariable(operator.getitem).call_function(tx, [variable, key], {}).call_method(tx, "copy_", [value], {})
+    return ConstantVariable.create(None)
+
+
+def is_of_view(part):
+    return isinstance(part, SliceVariable) or isinstance(part, ConstantVariable) and type(part.value) in (int, type(None), type(...))
+
+
+def parts_of(key):
+    return [part.realize() for part in (key.realize().items if isinstance(key.realize(), TupleVariable) else [key])]
+
+
 def selected(tx, variable, key):
     """(the tensor with all numbers selected, the rest of the index), or None where there are none or the index is another one."""
-    parts = [part.realize() for part in (key.realize().items if isinstance(key.realize(), TupleVariable) else [key])]
+    parts = parts_of(key)
     kinds = [kind_of(part) for part in parts]
     if "number" not in kinds or not is_known(kinds, rank(variable)):
         return None

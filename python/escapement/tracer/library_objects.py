@@ -258,6 +258,29 @@ def form_of_context(context, names):
     return context.prec, context.rounding, context.Emin, context.Emax, context.capitals, context.clamp, (*context.traps.values(),), flags
 
 
-READINGS = {"_io.StringIO": of_memory_file, "_io.BytesIO": of_memory_file, "_queue.SimpleQueue": of_queue, "_thread.lock": of_lock, "_thread.RLock": of_recursive_lock,
+def of_cache(cached, names):
+    """Which objects it hands out; plain values are what they are. (A program that asks how often it was asked is `outside`'s.)"""
+    return functools.partial(handed_out_ids, cached)
+
+
+def handed_out_ids(cached):
+    return tuple(map(id, handed_out(cached)))
+
+
+def handed_out(cached):
+    """The results of functools.lru_cache that somebody may write into, and keys."""
+    others = cached.__wrapped__, cached.__dict__, type(cached.cache_info())
+    held = [value for value in gc.get_referents(cached) if not any(value is other for other in others)]
+    if cached.cache_parameters()["maxsize"] is None:   # one dict
+        held = [value for space in held if type(space) is dict for value in space.values()]
+    return [value for value in held if not is_unchanging(value)]
+
+
+def is_unchanging(value):
+    return type(value) in UNCHANGING or type(value) in (tuple, frozenset, torch.Size) and all(map(is_unchanging, value))
+
+
+UNCHANGING = frozenset((int, float, complex, str, bytes, bool, type(None), types.FunctionType, type, torch.dtype, torch.device, functools._lru_cache_wrapper))
+READINGS = {"functools._lru_cache_wrapper": of_cache, "_io.StringIO": of_memory_file, "_io.BytesIO": of_memory_file, "_queue.SimpleQueue": of_queue, "_thread.lock": of_lock, "_thread.RLock": of_recursive_lock,
             "_asyncio.Future": of_future, "_asyncio.Task": of_future, "decimal.Context": of_context, "_multiprocessing.SemLock": of_process_lock, "weakref.finalize": of_finalizer,
             "numpy.random._generator.Generator": of_numpy_generator}

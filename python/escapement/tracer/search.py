@@ -31,7 +31,7 @@ from ..core import core
 from ..limits import CALL_DEPTH, ITEMS, LONG, OWN_FUNCTIONS, PACKAGE_FUNCTIONS, PLACES, VISITED
 from .homes import file_in, file_of, is_own, is_own_function, is_own_home, of_library, of_package, of_program, own_home, source_of
 from .library_names import LibraryNames
-from .library_objects import behind, is_holder
+from .library_objects import behind, handed_out, is_holder
 from .names import fields_of, globals_in, globals_computed, imports_in, names_in, owners_asked, reaches_modules_by_name, reads_all
 from .number_types import is_builtin_type
 from .objects import CONTAINERS, is_a, length_of, own_kind, values_in
@@ -45,6 +45,7 @@ OWN = frozenset(vars(torch.nn.Module()))             # attributes of every modul
 OF_C = types.BuiltinMethodType, types.MethodWrapperType
 ASKING = frozenset((getattr, hasattr, setattr, delattr, vars, dir, eval, exec, globals))   # builtins, which are met as values only where they have other names
 WEAK = weakref.WeakKeyDictionary, weakref.WeakValueDictionary
+CACHED = functools._lru_cache_wrapper
 GETTERS = operator.attrgetter, operator.itemgetter, operator.methodcaller
 BY_NAMES = frozenset(("attrgetter", "methodcaller"))   # whose calls names.py looks at
 READING = operator.attrgetter, operator.methodcaller, dataclasses.asdict, dataclasses.astuple, inspect.getmembers, inspect.getattr_static, pickle.Pickler
@@ -70,7 +71,7 @@ class Search:
         self.functions, self.objects, self.containers = [], [], []   # the program's own; lists and dicts that partial functions and optimisers hold
         self.kinds, self.slotted, self.randoms = [], [], []          # classes; (object, names of its slots); generators of Python's and NumPy's
         self.contexts, self.locals, self.homes = [], [], []          # context variables; thread locals; Python modules of the program's own
-        self.loggers, self.marked = [], []                           # marked: (tensor with attributes, depth)
+        self.loggers, self.marked, self.caches = [], [], []                           # marked: (tensor with attributes, depth)
         self.libraries = LibraryNames()
         self.named, self.optimizers = set(), False                   # names that callables hold (operator.attrgetter)
         self._unknown = None                                         # something that nobody can compare is read: what
@@ -164,6 +165,8 @@ class Search:
             self._all(() if is_a(value.__func__, types.FunctionType) else (value.__func__,), depth)
         elif is_a(value, OF_C):
             self._of_c(value, depth)
+        elif is_a(value, CACHED):
+            self._results(value, depth)
         elif value is sys.modules:
             self._unknown = "modules by their names"
         elif is_a(value, types.CellType):
@@ -247,6 +250,13 @@ class Search:
         if owner is not None and not is_a(owner, (types.ModuleType, type)):
             self.containers.append(self._held(owner, (owner,)))
             self.add(owner, depth - 1)
+
+    def _results(self, cached, depth):
+        """What functools.lru_cache holds, which the function hands out."""
+        results = handed_out(cached)
+        self.caches.append(cached)
+        self.containers.extend(value for value in results if is_a(value, (list, dict)))
+        self._all(results[:ITEMS], depth)
 
     def _held(self, owner, items):
         """A list of them, in the owner's place."""

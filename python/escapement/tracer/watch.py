@@ -31,7 +31,7 @@ from .host_undo import HostUndo
 from .homes import of_program, source_of
 from .identities import asks_identity
 from .instructions import names_at
-from .library_objects import calls_of, is_mock
+from .library_objects import calls_of, handed_out_ids, is_mock
 from .metadata import Metadata
 from .number_types import modules_naming_it
 from .objects import is_a, length_of, values_in
@@ -98,7 +98,7 @@ class Watch:
         self.elsewhere = found.reached() | self.plain.reached()
         self._objects = self.plain.objects()
         self._mocks = [*filter(is_mock, self._objects)]
-        self._locals = found.locals
+        self._locals, self._caches = found.locals, found.caches
         self._owners = [(owner, space) for owner, space in owners_of(found) if type(space) is dict]
         self._attributes = self._named()
         self.empty = not self._owners and not self.variables and not self.plain.places
@@ -147,7 +147,7 @@ class Watch:
     def _named(self):
         """Which attributes there are, and of which classes their owners are."""
         owners = [(type(owner), *((id(space), *bases_of(owner)) if is_a(owner, type) else (id(space_of(owner)),)), *space) for owner, space in self._owners]
-        return owners + [*map(names_of_thread, self._locals), self.plain.attributes_of_tensors and self.plain.attributes_of_tensors()]
+        return owners + [*map(names_of_thread, self._locals), *map(handed_out_ids, self._caches), self.plain.attributes_of_tensors and self.plain.attributes_of_tensors()]
 
     def meets(self, containers):
         """Whether the function finds one of these, of which only the ids are given, elsewhere too: then two copies would not be one."""

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import escapement
+from escapement.ledger import LEDGER
 
 pytestmark = pytest.mark.usefixtures("fresh")
 
@@ -96,3 +97,51 @@ def test_an_argument_that_comes_expanded_is_refused(first, grad):
             for run in (program, compiled):
                 with pytest.raises(RuntimeError, match=REFUSED):
                     run(torch.zeros(1, 4).expand(3, 4), x)
+
+
+# --- rows of a length that varies, written into a part: whether the first length is 1 is no question
+
+def wave(x):
+    table = torch.zeros(x.shape[0], 4)
+    table[:, 0::2] = torch.sin(torch.arange(x.shape[0])[:, None] * 0.1)
+    return x.sum() + table
+
+
+def written(shape, key, rows=lambda x: x):
+    def body(x):
+        part = x.new_zeros([x.shape[0] if length is None else length for length in shape])
+        part[key(x) if callable(key) else key] = rows(x)
+        return part
+
+    return body
+
+
+ROWS = {
+    "positions": wave,
+    "whole": written((2, None, 3), slice(None)),
+    "new axis": written((None, 3), None, lambda x: x * 2),
+    "ellipsis": written((None, 3), ..., lambda x: x * 2),
+    "one of a column": written((None, 3), (slice(None), slice(1, None)), lambda x: x[:, :1]),
+    "sums": written((None, 3), (slice(None), slice(None)), lambda x: x.sum(1, keepdim=True)),
+    "element": written((2, None, 3), 1),
+    "step": written((None, 6), (slice(None), slice(None, None, 2))),
+    "as many": written((9, 3), lambda x: slice(0, x.shape[0])),
+    "another dtype": written((None, 3), slice(None), lambda x: x.double()),
+    "more axes than the part": written((3,), slice(None), lambda x: x[:1]),
+}
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("sizes", [(5, 7, 1, 2, 0), (1, 5, 3, 2)], ids=str)
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_of_any_length(name, sizes, training):
+    torch._dynamo.reset()
+    compiled = torch.compile(ROWS[name], backend="escapement")
+    for size in sizes if name != "more axes than the part" else [size for size in sizes if size]:
+        x = torch.randn(size, 3, requires_grad=training)
+        ours = compiled(x)
+        wanted = ROWS[name](x)
+        torch.testing.assert_close(ours, wanted)
+        if training:
+            torch.testing.assert_close(torch.autograd.grad(ours.sum(), x), torch.autograd.grad(wanted.sum(), x))
+    assert LEDGER.counters()["compiles"] == 1

@@ -1,0 +1,99 @@
+"""`functools.lru_cache` and `functools.cache`: a function that is called once for its arguments hands out that result from then on.
+
+Dynamo traces what is inside, at every call anew: a buffer that the program keeps there and writes into is a fresh one each time, an object that is to be the only
+one of its kind is one of many. Here a call whose arguments are constants is made while tracing, as the program would make it, and the result is an input of the
+graph, which the same call hands out each time. Where a size is among the arguments, what is inside is traced as ever; random numbers in it, or an object that
+it makes, are a graph break.
+"""
+
+import functools
+
+import torch
+from torch._dynamo import exc as dynamo_exc
+from torch._dynamo.guards import GuardBuilder, install_guard
+from torch._dynamo.source import CallFunctionNoArgsSource, GlobalSource
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.constant import ConstantVariable
+from torch._dynamo.variables.functions import WrapperUserFunctionVariable
+from torch._dynamo.variables.lists import BaseListVariable, SizeVariable, TupleVariable
+from torch._dynamo.variables.tensor import SymNodeVariable
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+OF_PYTHON = frozenset(("dropout", "alpha_dropout", "feature_alpha_dropout"))   # these draw, and take no generator
+MANY = 16
+PLAIN = (bool, int, float, str, bytes, type(None))
+
+
+def install(current_session):
+    WrapperUserFunctionVariable.call_function = kept(WrapperUserFunctionVariable.call_function, current_session)
+
+
+def kept(call_function, current_session):
+    @functools.wraps(call_function)
+    def call(variable, tx, args, kwargs):
+        function = variable.wrapper_obj
+        session = current_session()
+        if session is None or not isinstance(function, functools._lru_cache_wrapper) or is_of_torch(function) or function.cache_parameters()["maxsize"] == 0:
+            return call_function(variable, tx, args, kwargs)
+        given = (*variable.self_args(), *args)
+        if all(value.is_python_constant() for value in (*given, *kwargs.values())):
+            again = functools.partial(function, *[value.as_python_constant() for value in given],
+                                      **{name: value.as_python_constant() for name, value in kwargs.items()})
+            return handed_out(session, tx, again) or call_function(variable, tx, args, kwargs)
+        effects = tx.output.side_effects
+        before, changed = len(tx.output.graph.nodes), count_changed(effects)
+        result = call_function(variable, tx, args, kwargs)
+        if any(map(draws, list(tx.output.graph.nodes)[before:])) or count_changed(effects) != changed or not is_value(result):
+            dynamo_exc.unimplemented(gb_type="escapement: a result that is kept", context=str(function), hints=[],
+                                     explanation="a function whose results are kept draws random numbers, changes something or makes an object: the program calls it")
+        return result
+
+    return call
+
+
+def is_of_torch(function):
+    return (getattr(function, "__module__", None) or "").split(".")[0] == "torch"
+
+
+def handed_out(session, tx, again):
+    """None: it raises something, which tracing finds out in the program's way."""
+    if (again.func.cache_parameters()["maxsize"] or MANY) < MANY:
+        dynamo_exc.unimplemented(gb_type="escapement: results that are soon forgotten", context=str(again.func), hints=[],
+                                 explanation="a function that keeps few results hands out another one when it has been called for others")
+    before = torch.get_rng_state()
+    try:
+        with unset_fake_temporarily(), torch._C.DisableTorchFunctionSubclass():
+            result = again()
+    except Exception:
+        return None
+    if not torch.equal(torch.get_rng_state(), before):
+        session.drawn = torch.get_rng_state()     # Dynamo puts back the one from before the compile
+    source = CallFunctionNoArgsSource(GlobalSource(tx.output.install_global("__kept_result", again)))
+    if type(result) not in PLAIN:
+        return VariableTracker.build(tx, result, source)
+    install_guard(source.make_guard(GuardBuilder.EQUALS_MATCH))
+    return ConstantVariable.create(result)
+
+
+def count_changed(effects):
+    """Objects of the program's."""
+    return sum(effects.is_modified(variable) for variable in list(effects.id_to_variable.values()) if not variable.is_tensor())
+
+
+def is_value(variable):
+    """Which is as good as another of its kind, as long as nobody writes to it."""
+    variable = variable.realize()
+    if isinstance(variable, (TupleVariable, SizeVariable)):
+        return all(map(is_value, variable.items))
+    return variable.is_tensor() or variable.is_python_constant() and not isinstance(variable, BaseListVariable) or isinstance(variable, SymNodeVariable)
+
+
+def draws(node):
+    name = getattr(node.target, "__name__", node.target)
+    return node.op in ("call_function", "call_method") and name in random_names() | OF_PYTHON
+
+
+@functools.cache
+def random_names():
+    schemas = torch._C._jit_get_all_schemas()
+    return frozenset(schema.name.removeprefix("aten::") for schema in schemas if any(argument.name == "generator" for argument in schema.arguments))
