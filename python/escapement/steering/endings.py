@@ -17,8 +17,30 @@ MARK = "escapement raises "
 OF_FRAMEWORK = re.compile(r"Runtime assertion failed for expression (.*) on node '")
 TEXT = re.compile(MARK + r"(\w+)(?:: (.*))?", re.DOTALL)
 
+DEVICES = "cpu", "cuda"
+
+
+def autocast_now():
+    """Counts how deep it is: at none the weights that it has converted are forgotten."""
+    depth = torch.autocast_increment_nesting() - 1
+    torch.autocast_decrement_nesting()
+    return depth, torch.is_autocast_cache_enabled(), [(device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in DEVICES]
+
+
+def restore_autocast(before):
+    depth, caches, devices = before
+    for _ in range(autocast_now()[0] - depth):
+        if torch.autocast_decrement_nesting() == 0:
+            torch.clear_autocast_cache()
+    torch.set_autocast_cache_enabled(caches)
+    for device, enabled, dtype in devices:
+        torch.set_autocast_enabled(device, enabled)
+        torch.set_autocast_dtype(device, dtype)
+
+
 # What switches -> (what is on, the call that restores it).
 SWITCHES = {
+    torch.amp.autocast_mode._enter_autocast: (autocast_now, restore_autocast),
     torch._C._set_grad_enabled: (torch.is_grad_enabled, torch._C._set_grad_enabled),
     torch._C._set_fwd_grad_enabled: (torch._C._is_fwd_grad_enabled, torch._C._set_fwd_grad_enabled),
     attention._sdpa_kernel: (functools.partial(attention._cur_sdpa_kernel_backends, with_priority=True),

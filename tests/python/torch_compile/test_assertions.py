@@ -168,7 +168,14 @@ def test_run_eagerly_it_raises_the_same():
 
 def switches():
     return (torch.is_grad_enabled(), torch._C._is_fwd_grad_enabled(), torch.is_autocast_enabled("cpu"), torch.is_inference_mode_enabled(),
-            torch.nn.attention._cur_sdpa_kernel_backends(with_priority=True), torch._C._functorch.maybe_current_level())
+            torch.nn.attention._cur_sdpa_kernel_backends(with_priority=True), torch._C._functorch.maybe_current_level(),
+            depth_of_autocast())
+
+
+def depth_of_autocast():
+    """At none the weights that it has converted are forgotten."""
+    torch.autocast_increment_nesting()
+    return torch.autocast_decrement_nesting()
 
 
 @pytest.mark.parametrize("training", [False, True])
