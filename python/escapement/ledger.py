@@ -322,6 +322,11 @@ class Ledger:
                 function.refused[why] += 1
             return why
 
+    def note_refusal(self, code, why):
+        """This call runs eagerly, the next one is looked at anew."""
+        with self._lock:
+            self.function(code).refused[why] += 1
+
     def close(self, code, key, why):
         """This call and all later ones of the key that no version takes run eagerly."""
         with self._lock:

@@ -14,8 +14,11 @@ SIZE = re.compile(r"([\w.\[\]']+)\.size\(\)\[(\d+)\]")
 STEP = re.compile(r"\.(\w+)|\['?(\w+)'?\]")
 LOCAL = re.compile(r"L\['(\w+)'\]")
 
+LEAST_TWO = re.compile(r"2 <= [^<>=]*")
+SPECIALISED = "size 0 or 1"
+
 # What a guard is about, by a part of the sentence; the first that fits. "size" and "relation" are looked up in the ledger.
-ABOUT = (("stride mismatch", "layout"), (".stride()", "layout"), ("size mismatch", "size"), ("0/1 specialization", "size 0 or 1"),
+ABOUT = (("stride mismatch", "layout"), (".stride()", "layout"), ("size mismatch", "size"), ("0/1 specialization", SPECIALISED),
          (".size()[", "relation"), (" mismatch", "key"), ("GLOBAL_STATE", "global state"), ("attributes of the nn.Module", "attribute"),
          ("float input", "number"), ("len(", "structure"))
 
@@ -36,6 +39,8 @@ def miss(sentence, values):
     version, text = (int(found[1]), found[2]) if found else (-1, sentence)
     guard = text.strip().splitlines()[0].partition("  #")[0].strip() if text.strip() else ""
     about = next((about for part, about in ABOUT if part in text), "other")
+    if about == SPECIALISED and not LEAST_TWO.fullmatch(guard):   # a range says where its lower end comes from, though a branch gave it the upper one
+        about = "relation"
     mismatch = MISMATCH.match(guard)
     if mismatch is None:
         return Miss(version, guard, about, guard, sizes_seen(guard, values))

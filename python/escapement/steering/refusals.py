@@ -30,6 +30,7 @@ FrameAction, Strategy = (getattr(convert_frame, name, None) for name in ("FrameA
 # What torch.compile() puts around a module of torch.nn (the last two: inside of `error_on_graph_break`): one code object for all of them.
 SHARED = {external_utils.wrap_inline(print).__code__, *(external_utils.wrap_inline_with_error_on_graph_break(print, errors).__code__ for errors in (True, False))}
 DISABLED = getattr(decorators, "_nonrecursive_disable_wrapper_code", None)   # what `torch.compiler.disable(recursive=False)` puts around a function
+MEANWHILE = "another thread compiled the function meanwhile"   # each would compile it again, and spend the budget on one version
 LIMIT = "a limit of torch's on recompiles is reached"
 
 keys = types.SimpleNamespace(of=None)   # of(code, globals, locals, closure, compiler_fn): the key of a call, None where it is not ours
@@ -38,6 +39,7 @@ keys = types.SimpleNamespace(of=None)   # of(code, globals, locals, closure, com
 def possible():
     parameters = list(inspect.signature(torch_asked).parameters)
     return (parameters[:2] == ["self", "frame"] and None not in (FrameAction, Strategy, DISABLED) and hasattr(torch._C, "_len_torch_dispatch_stack")
+            and hasattr(convert_frame, "compile_lock")
             and "cache_size" in COMPILE_PARAMETERS[7:] and "compile_id" in COMPILE_PARAMETERS)
 
 
@@ -60,7 +62,12 @@ def asked(wrapper, frame, *rest, **named):
     if not wants_errors(converter) and LEDGER.refusal(code, key) is not None:
         counters["frames"]["total"] += 1
         return convert_frame.ConvertFrameReturn(frame_exec_strategy=default())
-    result = torch_asked(wrapper, frame, *rest, **named)
+    so_far = LEDGER.compiled(code, key)
+    with convert_frame.compile_lock:
+        if LEDGER.compiled(code, key) != so_far and not wants_errors(converter):
+            LEDGER.note_refusal(code, MEANWHILE)
+            return convert_frame.ConvertFrameReturn(frame_exec_strategy=default())
+        result = torch_asked(wrapper, frame, *rest, **named)
     if result.guarded_code is None and is_shared(code):   # "skip" would be meant for all of them
         result.apply_to_code = False
     return result

@@ -21,7 +21,7 @@ import weakref
 import torch
 
 from ..limits import ARRAY_BYTES
-from .homes import file_of, of_package
+from .homes import file_of, of_package, source_of
 from .objects import is_a
 
 UNKNOWN = object()
@@ -268,7 +268,9 @@ def handed_out_ids(cached):
 
 
 def handed_out(cached):
-    """The results of functools.lru_cache that somebody may write into, and keys."""
+    """The results of functools.lru_cache that somebody may write into, and keys. What packages keep they do not write to."""
+    if of_package(source_of(cached.__wrapped__)):
+        return []
     others = cached.__wrapped__, cached.__dict__, type(cached.cache_info())
     held = [value for value in gc.get_referents(cached) if not any(value is other for other in others)]
     if cached.cache_parameters()["maxsize"] is None:   # one dict

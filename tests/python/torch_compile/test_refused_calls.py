@@ -1,5 +1,8 @@
 """What is refused for one kind of call keeps no other kind from being compiled, whatever code they share, and each call that runs eagerly is counted."""
 
+import concurrent.futures
+import threading
+
 import pytest
 import torch
 from escapement.ledger import FAILED, LEDGER, MANY_KINDS, SPENT
@@ -313,3 +316,26 @@ def test_a_function_that_is_disabled_but_for_what_it_calls(fullgraph):
     for rows in (3, 5, 1):
         assert torch.equal(outer(torch.ones(rows)), torch.full((rows,), 15.0))
     assert ran == [False] * 3
+
+
+def test_threads_that_come_together_spend_one_compile():
+    """Each would compile the same version, and with the budget spent on one of them the function's other branch would run eagerly for ever."""
+    def body(x):
+        return (x * 2).sum(-1) if x.shape[0] > 4 else x * 3
+
+    compiled, together = torch.compile(body, backend="escapement"), threading.Barrier(8)
+
+    def first_call(number):
+        x = torch.ones(2 + number % 3, 3)
+        together.wait()
+        return torch.equal(compiled(x), body(x))
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(first_call, range(8)))
+    assert LEDGER.counters()["compiles"] == 1
+    refused = LEDGER.counters()["refused_calls"]
+    assert refused <= 7
+    for size in (3, 9, 4, 6, 1, 12):
+        assert torch.equal(compiled(torch.ones(size, 3)), body(torch.ones(size, 3)))
+    seen = LEDGER.counters()
+    assert (seen["compiles"], seen["refused_calls"], seen["causes"]) == (2, refused, {"first": 1, "branch": 1})
