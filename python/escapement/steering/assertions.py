@@ -55,7 +55,7 @@ def statement(detect, current_session):
         if value is None or not is_of_data(value):
             return found
         message = translator.pop().as_python_constant()
-        if not session.whole and (not isinstance(message, str) or has_a_way_out(translator)):
+        if not is_whole(session, translator) and (not isinstance(message, str) or has_a_way_out(translator)):
             return False                      # a branch on the data, then: a graph break
         has_text = translator.instructions[translator.instruction_pointer + 1].opname != "RAISE_VARARGS"
         text = endings.text(AssertionError, str(message) if has_text else None)
@@ -72,13 +72,14 @@ def check(handle, current_session, error, of_tensor):
     @functools.wraps(handle)
     def handled(function, tx, *args, **kwargs):
         kind, condition, message = arguments(error, args, kwargs)
-        session = current_session()
+        session, condition = current_session(), condition and condition.realize()
         if session is None or condition is None or not (condition.is_tensor() if of_tensor else is_truth_of_data(condition)):
             return handle(function, tx, *args, **kwargs)
-        text = endings.text(kind, said(function.value, kind, message)) if kind else None
-        if session.whole and text is None:
+        message, whole = said(message), is_whole(session, tx)
+        text = endings.text(kind, message) if kind is not None and message is not None else None
+        if whole and text is None:
             return handle(function, tx, *args, **kwargs)
-        if text is None or not session.whole and has_a_way_out(tx):
+        if text is None or not whole and has_a_way_out(tx):
             dynamo_exc.unimplemented(gb_type="escapement: an assertion about data", context=function.value.__name__, hints=[],
                                      explanation="its text is made when it fails, or the program would catch what it raises")
         if of_tensor:
@@ -100,7 +101,7 @@ def arguments(error, args, kwargs):
     return error, condition, args[1] if len(args) > 1 else kwargs.get("message")
 
 
-def said(function, error, message):
+def said(message):
     """What the check says: a constant, or the text that it has where none is given. None: only the program can tell."""
     if message is None or message.is_constant_none():
         return default_text()
@@ -121,6 +122,11 @@ def constant_text(code):
     body = [instruction for instruction in dis.get_instructions(code) if instruction.opname not in ("RESUME", "NOP", "COPY_FREE_VARS")]
     returns = [instruction.opname for instruction in body] in (["LOAD_CONST", "RETURN_VALUE"], ["RETURN_CONST"])
     return body[0].argval if returns and isinstance(body[0].argval, str) else None
+
+
+def is_whole(session, tx):
+    """Whether there must be no graph break."""
+    return session.whole or tx.error_on_graph_break
 
 
 def is_of_data(value):

@@ -62,6 +62,7 @@ CAUGHT = {
     "torch._assert": "torch._assert(condition(x), 'a message')",
     "raise": "if not condition(x): raise ValueError('a message')",
     "check in try": "try:\n  torch._check_value(bool(condition(x)), lambda: 'a message')\n except ValueError as error: return x * 7, str(error)",
+    "made message of a check": "torch._check_value(bool(condition(x)), lambda: f'of {x.shape}')",
     "own exception": "torch._check_with(Own, bool(condition(x)), lambda: 'a message')",
 }
 def outcome(function, size, value):
@@ -149,6 +150,16 @@ def test_what_is_asserted_is_known(fullgraph):
                 with pytest.raises(IndexError, match="^below$" if count < 0 else "^above$"):
                     run(x, counts)
     assert LEDGER.counters()["compiles"] == 1 and LEDGER.counters()["graph_breaks"] == 0
+
+
+def test_where_a_graph_break_is_an_error():
+    """It stays in the graph, though the program would catch it."""
+    body = program(CAUGHT["except"], CONDITIONS["tensor"])
+    with torch._dynamo.error_on_graph_break(True):
+        compiled = torch.compile(body, backend="escapement")
+        assert outcome(compiled, 4, 1) == outcome(body, 4, 1)
+        with pytest.raises(AssertionError, match="^a message$"):
+            compiled(-torch.ones(4, 3))
 
 
 def test_the_first_that_fails_is_raised():
