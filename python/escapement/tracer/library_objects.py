@@ -271,18 +271,25 @@ def handed_out(cached):
     """The results of functools.lru_cache that somebody may write into, and keys. What packages keep they do not write to."""
     if of_package(source_of(cached.__wrapped__)):
         return []
-    others = cached.__wrapped__, cached.__dict__, type(cached.cache_info())
+    if not cached.cache_info().currsize:
+        return []
+    others = cached.__wrapped__, cached.__dict__
     held = [value for value in gc.get_referents(cached) if not any(value is other for other in others)]
     if cached.cache_parameters()["maxsize"] is None:   # one dict
         held = [value for space in held if type(space) is dict for value in space.values()]
-    return [value for value in held if not is_unchanging(value)]
+    return [value for value in held if not is_unchanging(value) and not is_table_of_links(value)]
+
+
+def is_table_of_links(value):
+    """The cache's own, by which it finds what it has."""
+    return type(value) is dict and all(type(link).__name__ == "_lru_list_elem" for link in value.values()) and bool(value)
 
 
 def is_unchanging(value):
     return type(value) in UNCHANGING or type(value) in (tuple, frozenset, torch.Size) and all(map(is_unchanging, value))
 
 
-UNCHANGING = frozenset((int, float, complex, str, bytes, bool, type(None), types.FunctionType, type, torch.dtype, torch.device, functools._lru_cache_wrapper))
+UNCHANGING = frozenset((object, int, float, complex, str, bytes, bool, type(None), types.FunctionType, type, torch.dtype, torch.device, functools._lru_cache_wrapper))
 READINGS = {"functools._lru_cache_wrapper": of_cache, "_io.StringIO": of_memory_file, "_io.BytesIO": of_memory_file, "_queue.SimpleQueue": of_queue, "_thread.lock": of_lock, "_thread.RLock": of_recursive_lock,
             "_asyncio.Future": of_future, "_asyncio.Task": of_future, "decimal.Context": of_context, "_multiprocessing.SemLock": of_process_lock, "weakref.finalize": of_finalizer,
             "numpy.random._generator.Generator": of_numpy_generator}
