@@ -259,7 +259,7 @@ def form_of_context(context, names):
 
 
 def of_cache(cached, names):
-    """Which objects it hands out; plain values are what they are. (A program that asks how often it was asked is `outside`'s.)"""
+    """Which objects it hands out; plain values are what they are."""
     return functools.partial(handed_out_ids, cached)
 
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 from asserting_programs import LOG, program
 
+import escapement
 from escapement.ledger import LEDGER
 
 pytestmark = pytest.mark.usefixtures("fresh")
@@ -89,6 +90,7 @@ def test_assert(form, condition):
     if condition not in BRANCHES:
         seen = LEDGER.counters()
         assert (seen["compiles"], seen["graph_breaks"], seen["refused_calls"], seen["skipped_frames"]) == (1, 0, 0, 0)
+        assert seen["specialised_dims"] == 0 and escapement.stats()["launches"] > 0
 
 
 @pytest.mark.parametrize("condition", OF_NUMBERS)

@@ -49,8 +49,11 @@ def test_pointwise_needs_one_compile_for_all_sizes():
 
 @pytest.mark.parametrize("first", [0, 1])
 def test_a_first_call_at_zero_or_one_serves_all_sizes(first):
-    seen = run_all(lambda x: x * 2, vectors(first, 5, 7, 1, 0))
+    calls = vectors(first, 5, 7, 1, 0, 2, 13)
+    before = escapement.stats().get("launches", 0)
+    seen = run_all(lambda x: x * 2, calls)
     assert (seen["compiles"], seen["specialised_dims"]) == (1, 0)
+    assert escapement.stats()["launches"] - before >= sum(len(x) > 0 for x, in calls)
 
 
 def test_a_first_call_that_a_symbol_would_break_is_reported_as_specialised():
