@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("fresh")
 
 
 def degenerate(x, w):
-    """A first call with a size of 1 makes a version for 1; the next one is for all sizes, 1 among them."""
+    """A size of 1 is served by the version for all sizes, whichever of them comes first."""
     return torch.softmax(x @ w, -1).sum(0) * x.shape[0]
 
 
@@ -64,14 +64,23 @@ def test_the_same_version_whatever_was_called_before(name, seed):
 
 
 def test_the_oldest_that_fits_runs():
-    compiled = torch.compile(degenerate, backend="escapement")
+    compiled = torch.compile(exact, backend="escapement")
     w = torch.randn(4, 4)
     with torch.no_grad():
-        one, many = torch.randn(1, 4), torch.randn(5, 4)
-        for x in (one, many, one, many):
+        pinned, other, many = (torch.randn(rows, 4) for rows in (2, 3, 5))
+        for x in (pinned, other, many, pinned, many):
             compiled(x, w)
-        first, _ = versions_run(lambda: compiled(one, w))
+        first, _ = versions_run(lambda: compiled(pinned, w))
         general, _ = versions_run(lambda: compiled(many, w))
         assert first != general
         compiled(many, w)
-        assert versions_run(lambda: compiled(one, w))[0] == first
+        assert versions_run(lambda: compiled(pinned, w))[0] == first
+
+
+def test_one_version_serves_a_first_size_of_one_and_all_others():
+    compiled = torch.compile(degenerate, backend="escapement")
+    w = torch.randn(4, 4)
+    with torch.no_grad():
+        compiled(torch.randn(1, 4), w)
+        served = [versions_run(lambda rows=rows: compiled(torch.randn(rows, 4), w))[0] for rows in (5, 1, 0, 7)]
+    assert served == served[:1] * 4 and len(runs()) == 1
