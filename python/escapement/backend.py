@@ -116,7 +116,7 @@ class Backend:
         dynamo.note_again(gm)   # AOTAutograd has asked questions of its own
         for kind, reason in ((returned_views, "view_made_anew"), (overlaps, "arguments_overlap")):
             made = kind.guarded(gm, made, functools.partial(self._run_eagerly, reason, gm, values.get("strict", False)))
-        return made
+        return endings.as_its_operators_raise(gm, made)
 
     def _training_region(self, graph, kind, *, values, name, code):
         """One of AOTAutograd's graphs. Its own forward is right for any failure of ours, also in the lazy backward."""
@@ -125,12 +125,17 @@ class Backend:
         except Exception as error:
             if is_interrupt(error):
                 raise
-            return self._give_up(error, values.get("strict", False), graph, False)
+            self._note(error, values.get("strict", False))
+            return graph.forward
 
     def _run_eagerly(self, reason, gm, strict, *arguments):
         return self._give_up(GiveUp(reason), strict, gm, False)(*arguments)
 
     def _give_up(self, error, strict, gm, training):
+        self._note(error, strict)
+        return eager(gm, training)
+
+    def _note(self, error, strict):
         reason = error.reason if isinstance(error, GiveUp) else "no_core" if isinstance(error, CoreMissing) else "internal_error"
         detail = str(error) if isinstance(error, (GiveUp, CoreMissing)) else f"{type(error).__name__}: {error}"
         if strict and reason != "disabled":
@@ -138,8 +143,7 @@ class Backend:
         LEDGER.fallback(reason)
         if reason != "disabled" and (reason, detail) not in self._said:
             self._said.add((reason, detail))
-            warnings.warn(f"escapement runs a graph eagerly ({reason}): {detail}", RuntimeWarning, stacklevel=2)
-        return eager(gm, training)
+            warnings.warn(f"escapement runs a graph eagerly ({reason}): {detail}", RuntimeWarning, stacklevel=3)
 
 
 def strict_asked(options):
@@ -176,7 +180,8 @@ def region(gm, meta_key, values, name, code, grad=False):
     made = core().Region(gm.forward, inputs, values, name, grad)
     made.set_locator(Locator(gm, dynamo.line_table(gm)))
     LEDGER.note_region(code, made, dynamo.input_names(placeholders, meta_key), dynamo.current_version())
-    return endings.as_the_program_ends(gm, with_objects(gm, made, placeholders, inputs))
+    run = with_objects(gm, made, placeholders, inputs)
+    return run if meta_key == "val" else endings.as_the_program_ends(gm, run)   # AOTAutograd's graphs end as the one that they are made of
 
 
 def with_objects(gm, made, placeholders, inputs):

@@ -186,6 +186,25 @@ def test_an_argument(name):
         same(outcome(compiled, x, torch.tensor([number, 0])), outcome(body, x, torch.tensor([number, 0])), name not in ANOTHER_TEXT)
 
 
+def with_gradient(function, x, numbers):
+    x = x.clone().requires_grad_()
+    result = outcome(function, x, numbers)
+    gradient = torch.autograd.grad(result.sum(), x)[0] if isinstance(result, torch.Tensor) and result.requires_grad else None
+    return (result.detach(), gradient) if gradient is not None else result
+
+
+@pytest.mark.parametrize("name", ["idx", "narrow", "narrow2", "zeros", "view", "pad", "topk", "empty", "rep_int", "quant", "sum", "loop", "sqrt", "set"])
+def test_an_argument_in_training(name):
+    """Operators that AOTAutograd takes apart, or whose checks come before them, say what they say of themselves."""
+    def body(x, numbers):
+        return PROGRAMS[name](x * 1.0, numbers.sum().item())
+
+    compiled = torch.compile(body, backend="escapement")
+    for number in NUMBERS:
+        call = torch.arange(8.0).view(4, 2), torch.tensor([number, 0])
+        same(with_gradient(compiled, *call), with_gradient(body, *call), name not in ANOTHER_TEXT)
+
+
 @pytest.mark.parametrize("numbers", [(3, 0, -1, 1000), (0.5, -1.5, 0.0, math.inf, math.nan)], ids=["ints", "floats"])
 @pytest.mark.parametrize("name", OF_MATH)
 def test_of_math(name, numbers):

@@ -196,7 +196,15 @@ def same(ours, eager):
         assert type(ours) is type(eager) and ours == eager, (ours, eager)
 
 
-def compare(body):
+def with_gradient(function, x):
+    x = x.clone().requires_grad_()
+    result, log = outcome(lambda x: function(x * 1.0), x)[:2]
+    if isinstance(result, torch.Tensor) and result.requires_grad:
+        return result.detach(), torch.autograd.grad(result.sum(), x)[0], log
+    return result, log
+
+
+def compare(body, outcome=outcome):
     compiled = torch.compile(body, backend="escapement")
     for signs in SIGNS:
         x = torch.tensor([[sign * (row + 1.0), sign * 0.5] for row, sign in enumerate(signs)]).view(len(signs), 2)
@@ -209,6 +217,11 @@ CASES = [("mask", use) for use in USES] + [(maker, use) for maker in MAKERS for 
 @pytest.mark.parametrize(("maker", "use"), CASES)
 def test_a_use(maker, use):
     compare(lambda x: USES[use](MAKERS[maker](x * 1.0)))
+
+
+@pytest.mark.parametrize("use", ["first", "max", "mean", "item", "quant", "view", "med", "fdiv", "dist", "write"])
+def test_a_use_in_training(use):
+    compare(lambda x: USES[use](MAKERS["mask"](x * 1.0)), with_gradient)
 
 
 @pytest.mark.parametrize("name", CAUGHT)
