@@ -12,6 +12,8 @@ Numbers whose node is the core's are made as the classes below; those of other t
 import abc
 import functools
 import math
+import numbers
+import operator
 import sys
 import threading
 import weakref
@@ -80,6 +82,25 @@ class Number:
 BEYOND = {"__eq__": (False, False), "__ne__": (True, True), "__lt__": (True, False), "__le__": (True, False), "__gt__": (False, True), "__ge__": (False, True)}
 
 
+EXACT = frozenset((int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+def of_its_base(other):
+    """A member of an IntEnum and its like is equal to the number that it is."""
+    for base in (int, float):
+        if isinstance(other, base) and type(other).__eq__ is base.__eq__:
+            return base(other)
+    return other
+
+
+def compared_by_value(name, method, number, other):
+    """torch's numbers know Python's own. A decimal or a fraction asks the value."""
+    answer = method(number, other)
+    if answer is NotImplemented and isinstance(other, numbers.Number):
+        return getattr(operator, name.strip("_"))(value_of(number.node), other)
+    return answer
+
+
 def decided(name, method):
     """The comparison with a bool as its answer, where the program asks."""
     @functools.wraps(method)
@@ -90,7 +111,10 @@ def decided(name, method):
             if other.imag:
                 return name == "__ne__"
             other = other.real
-        answer = method(number, other)
+        if type(other) in EXACT:
+            answer = method(number, other)
+        else:
+            answer = compared_by_value(name, method, number, of_its_base(other))
         return answer if not isinstance(answer, torch.SymBool) or asked_by_framework() else bool(answer)
 
     return compare

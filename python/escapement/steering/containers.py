@@ -7,18 +7,22 @@ it; of an OrderedDict in none where `move_to_end` has been, which the guards' ow
 
 import collections
 import copyreg
+import dis
 import functools
 
+from torch._dynamo import symbolic_convert
 from torch._dynamo.bytecode_transformation import create_call_method, create_instruction
 from torch._dynamo.guards import GuardBuilder, get_verbose_code_parts, install_guard
 from torch._dynamo.side_effects import SideEffects
 from torch._dynamo.source import AttrSource, EphemeralSource
 from torch._dynamo.variables import ConstantVariable, functions, user_defined
-from torch._dynamo.symbolic_convert import InstructionTranslator
 from torch._dynamo.variables.base import ValueMutationNew, VariableTracker
 from torch._dynamo.variables.dicts import ConstDictVariable
-from torch._dynamo.variables.lists import BaseListVariable, CommonListMethodsVariable, DequeVariable
+from torch._dynamo.variables.lists import BaseListVariable, CommonListMethodsVariable, DequeVariable, RangeVariable, TupleVariable
 
+from .texts import translators
+
+CALL_FUNCTION_EX = dis.opmap["CALL_FUNCTION_EX"]
 OF_AN_ORDER = "copy", "items", "keys", "move_to_end", "popitem", "values", "__iter__", "__reversed__"
 NONE = ConstantVariable.create(None)
 MOVES = "move_to_end", "popitem"     # the same items in another order
@@ -54,6 +58,9 @@ def install(current_session):
     for kind in (user_defined.UserDefinedDictVariable, user_defined.OrderedDictVariable, user_defined.UserDefinedSetVariable):
         wrap(kind, "as_python_constant", of_its_class)
     polyfills()[object.__reduce_ex__].__torch_dynamo_polyfill__ = reduced
+    for translator in translators(symbolic_convert.InstructionTranslatorBase):
+        table = translator.dispatch_table
+        table[CALL_FUNCTION_EX] = with_elements(table[CALL_FUNCTION_EX], current_session)
 
 
 def possible():
@@ -69,6 +76,19 @@ def in_place():
 
 def polyfills():
     return functions.PolyfilledFunctionVariable._get_polyfill_handlers()
+
+
+def with_elements(call, current_session):
+    """`f(*range(3))`: Dynamo gives the function a range's beginning, end and step."""
+    @functools.wraps(call)
+    def instruction(translator, inst):
+        place = -2 if inst.argval & 1 else -1
+        arguments = translator.stack[place].realize() if current_session() is not None else None
+        if isinstance(arguments, RangeVariable):
+            translator.stack[place] = TupleVariable(arguments.unpack_var_sequence(translator))
+        return call(translator, inst)
+
+    return instruction
 
 
 def maker(for_instance, value):
@@ -176,7 +196,7 @@ def hold_order(var):
     if var.source is None:
         return
     var.install_dict_keys_match_guard()
-    InstructionTranslator.current_tx().output.guard_on_key_order.add(var.source)
+    symbolic_convert.InstructionTranslator.current_tx().output.guard_on_key_order.add(var.source)
     if issubclass(var.user_cls, collections.OrderedDict):
         install_guard(var.source.make_guard(order_of_links))
 

@@ -55,11 +55,23 @@ def text(error, message):
 
 def as_the_program_ends(gm, run):
     """`run`, which executes the graph; the same object where no ending of it is another than the program's."""
-    nodes = [node for module in gm.modules() if isinstance(module, torch.fx.GraphModule) for node in module.graph.nodes]
-    switches = [SWITCHES[target] for target in dict.fromkeys(node.target for node in nodes if node.op == "call_function") if target in SWITCHES]
-    if switches:
-        run = switched_back(run, switches)
+    nodes = nodes_of(gm)
+    run = with_switches(nodes, run)
     return raising(gm, run) if any(map(asserts, nodes)) else run
+
+
+def as_its_operators_raise(gm, run):
+    """`run` executes what the operators of `gm` were taken apart into, whose exceptions say other things than theirs."""
+    return raising(gm, with_switches(nodes_of(gm), run), anything=True)
+
+
+def nodes_of(gm):
+    return [node for module in gm.modules() if isinstance(module, torch.fx.GraphModule) for node in module.graph.nodes]
+
+
+def with_switches(nodes, run):
+    switches = [SWITCHES[target] for target in dict.fromkeys(node.target for node in nodes if node.op == "call_function") if target in SWITCHES]
+    return switched_back(run, switches) if switches else run
 
 
 def asserts(node):
@@ -92,11 +104,6 @@ def raising(gm, run, anything=False):
     return checked
 
 
-def as_its_operators_raise(gm, run):
-    """`run` executes what the operators of `gm` were taken apart into, whose exceptions say other things than theirs."""
-    return raising(gm, run, anything=True)
-
-
 def instead_of(error, gm, arguments, anything):
     found = TEXT.fullmatch(str(error))
     if found is not None:
@@ -126,7 +133,7 @@ def raised_by_operators(gm, arguments):
     copies = [value.detach().clone() if isinstance(value, torch.Tensor) else value for value in arguments]
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         try:
-            Unchecked(gm).run(*copies)
+            with_switches(nodes_of(gm), Unchecked(gm).run)(*copies)
         except Exception as error:
             return error.with_traceback(None)
     return None

@@ -10,9 +10,11 @@ which the program has a plain number.
   min(a, b), max(a, b)                         of an integer and a float one of both, with its own type; Dynamo has a float
   t is True                                    a relation; Dynamo's truth value is no object's equal
   x in [x], 3 in x.shape                       Python compares identities before it compares elements, and symbols are elements
+  n == Color.RGB, n in [True]                  a member of an IntEnum is the number that it is; Dynamo has an object that equals no number
 """
 
 import functools
+import numbers
 import operator
 
 import torch
@@ -31,8 +33,9 @@ def install(current_session):
 
     builtin.BuiltinVariable.call_function = rewritten(builtin.BuiltinVariable.call_function, ours)
     SymNodeVariable.var_getattr = with_properties(SymNodeVariable.var_getattr, ours)
+    SymNodeVariable.richcompare_impl = of_elements(SymNodeVariable.richcompare_impl, ours)
     lists.iter_contains = with_identity(lists.iter_contains, ours)
-    for word, function in (("is", operator.is_), ("is not", operator.is_not)):   # made before, of the function as it was
+    for word, function in (("is", operator.is_), ("is not", operator.is_not), ("==", operator.eq), ("!=", operator.ne)):   # made before, of the function as it was
         symbolic_convert.compare_op_handlers[word] = builtin.BuiltinVariable(function).call_function
 
 
@@ -136,8 +139,51 @@ def other_object(tx, a, b):
     return None if same is None else ConstantVariable.create(not same.as_python_constant())
 
 
-RULES = {operator.is_: same_object, operator.is_not: other_object, divmod: quotient_and_rest, round: rounded,
-         min: extreme(operator.lt), max: extreme(operator.gt)}
+
+
+# --- comparisons
+
+def with_numbers_of_a_class(compare):
+    def rule(tx, a, b):
+        first, second = as_number(a), as_number(b)
+        return None if first is a and second is b else applied(tx, compare, first, second)
+    return rule
+
+
+def of_elements(compare, ours):
+    """Of tuples, say."""
+    @functools.wraps(compare)
+    def answer(number, tx, other, op):
+        return compare(number, tx, as_number(other) if ours() else other, op)
+
+    return answer
+
+
+def as_number(variable):
+    """A member of an IntEnum is equal to the number that it is. What a graph cannot compare with is compared behind a graph break."""
+    variable = variable.realize()
+    if is_symbol(variable):
+        return variable
+    value = variable.as_python_constant() if variable.is_python_constant() else getattr(variable, "value", None)
+    if type(value) is complex and not value.imag:
+        return ConstantVariable.create(value.real)
+    for base in NUMBERS:
+        if isinstance(value, base) and type(value) not in (int, float, bool) and type(value).__eq__ is base.__eq__:
+            return ConstantVariable.create(base(value))
+    if isinstance(value, numbers.Number) and type(value) not in (int, float, bool):
+        leave(f"a comparison with a {type(value).__name__}")
+    return variable
+
+
+RULES = {operator.is_: same_object, operator.is_not: other_object, divmod: quotient_and_rest, round: rounded, min: extreme(operator.lt), max: extreme(operator.gt),
+         operator.eq: with_numbers_of_a_class(operator.eq), operator.ne: with_numbers_of_a_class(operator.ne)}
+
+
+def in_numbers(variable):
+    """Truth values, too."""
+    variable = as_number(variable)
+    truth = variable.as_python_constant() if variable.is_python_constant() else None
+    return ConstantVariable.create(int(truth)) if type(truth) is bool else variable
 
 
 # --- containers
@@ -146,6 +192,8 @@ def with_identity(contains, ours):
     @functools.wraps(contains)
     def found(items, search, tx, check_tensor_identity=False):
         items = [item.realize() for item in items] if ours() else items
+        if ours() and (is_symbol(search) or any(map(is_symbol, items))):
+            search, items = in_numbers(search), [in_numbers(item) for item in items]
         if ours() and search.is_tensor() and not check_tensor_identity and items:
             return ConstantVariable.create(True) if items[0] is search else leave("whether a tensor is in a list")
         if ours() and kind_of(search) and not is_symbol(search) and any(map(is_symbol, items)):
