@@ -109,3 +109,13 @@ def test_images_by_their_channels():
         torch.testing.assert_close(compiled(x), model(x))
     counters = LEDGER.counters()
     assert counters["graph_breaks"] == 0 and counters["compiles"] == 2
+
+
+@pytest.mark.parametrize("number", ["IntEnum", "IntFlag", "subclass of int", "subclass of float"])
+def test_the_answer_is_a_relation(number):
+    """Not a read of the size: all sizes that give the same answer share a recording."""
+    jitted = escapement.jit(lambda x: x * 2 if x.shape[0] == NUMBERS[number] else x * 3)
+    for size in (2, 6, 1, 5, int(NUMBERS[number]), 7, 9, int(NUMBERS[number])):
+        x = torch.ones(size)
+        assert torch.equal(jitted(x), x * 2 if size == NUMBERS[number] else x * 3)
+    assert jitted.info()["versions"] == 2
