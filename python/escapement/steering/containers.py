@@ -28,6 +28,23 @@ NONE = ConstantVariable.create(None)
 MOVES = "move_to_end", "popitem"     # the same items in another order
 
 
+def changes():
+    """(class of Dynamo's, its method, what runs around that), in the order in which they are put on."""
+    ordered, defaults, mapping, members = (user_defined.OrderedDictVariable, user_defined.DefaultDictVariable, user_defined.UserDefinedDictVariable,
+                                           user_defined.UserDefinedSetVariable)
+    return (
+        (SideEffects, "codegen_update_mutated", with_what_is_left_out),
+        (ordered, "call_method", in_order), (defaults, "call_method", in_order), (ordered, "richcompare_impl", where_both_have_an_order),
+        *((kind, "repr_impl", by_its_name) for kind in (ordered, mapping, members)),
+        *((kind, "as_python_constant", of_its_class) for kind in (mapping, ordered, members)),
+        (ConstDictVariable, "call_method", held_where_asked),
+        *((ConstDictVariable, name, held) for name in ("as_python_constant", "repr_impl", "unpack_var_sequence", "keys_as_python_constant", "tp_iter_impl")),
+        (CommonListMethodsVariable, "call_method", held_where_listed),
+        *((DequeVariable, name, no_longer_than_it_may_be) for name in ("call_method", "sq_repeat_impl", "sq_inplace_repeat_impl")),
+        *((user_defined.UserDefinedObjectVariable, name, the_object_itself) for name in ("call_method", *in_place())),
+    )
+
+
 def install(current_session):
     def wrap(owner, name, around):
         original = getattr(owner, name)
@@ -38,25 +55,10 @@ def install(current_session):
 
         setattr(owner, name, method)
 
+    for change in changes():
+        wrap(*change)
     for_instance = BaseListVariable.cls_for_instance
     BaseListVariable.cls_for_instance = staticmethod(lambda value: for_instance(value) if current_session() is None else maker(for_instance, value))
-    wrap(SideEffects, "codegen_update_mutated", with_what_is_left_out)
-    wrap(user_defined.OrderedDictVariable, "call_method", in_order)
-    wrap(user_defined.DefaultDictVariable, "call_method", in_order)
-    wrap(user_defined.OrderedDictVariable, "repr_impl", by_its_name)
-    wrap(user_defined.UserDefinedDictVariable, "repr_impl", by_its_name)
-    wrap(user_defined.OrderedDictVariable, "richcompare_impl", where_both_have_an_order)
-    wrap(ConstDictVariable, "call_method", held_where_asked)
-    for name in ("as_python_constant", "repr_impl", "unpack_var_sequence", "keys_as_python_constant", "tp_iter_impl"):
-        wrap(ConstDictVariable, name, held)
-    wrap(CommonListMethodsVariable, "call_method", held_where_listed)
-    for name in ("call_method", "sq_repeat_impl", "sq_inplace_repeat_impl"):
-        wrap(DequeVariable, name, no_longer_than_it_may_be)
-    wrap(user_defined.UserDefinedSetVariable, "repr_impl", by_its_name)
-    for name in ("call_method", *in_place()):
-        wrap(user_defined.UserDefinedObjectVariable, name, the_object_itself)
-    for kind in (user_defined.UserDefinedDictVariable, user_defined.OrderedDictVariable, user_defined.UserDefinedSetVariable):
-        wrap(kind, "as_python_constant", of_its_class)
     polyfills()[object.__reduce_ex__].__torch_dynamo_polyfill__ = reduced
     for translator in translators(symbolic_convert.InstructionTranslatorBase):
         table = translator.dispatch_table
@@ -64,9 +66,8 @@ def install(current_session):
 
 
 def possible():
-    owners = ((BaseListVariable, "cls_for_instance"), (ConstDictVariable, "install_dict_keys_match_guard"), (SideEffects, "codegen_update_mutated"), (SideEffects, "_get_modified_vars"),
-              (user_defined.OrderedDictVariable, "call_method"), (user_defined.DefaultDictVariable, "call_method"), (user_defined.UserDefinedSetVariable, "repr_impl"))
-    return all(hasattr(owner, name) for owner, name in owners) and object.__reduce_ex__ in polyfills()
+    owners = ((BaseListVariable, "cls_for_instance"), (ConstDictVariable, "install_dict_keys_match_guard"), (SideEffects, "_get_modified_vars"))
+    return all(hasattr(owner, name) for owner, name, *_ in (*owners, *changes())) and object.__reduce_ex__ in polyfills()
 
 
 def in_place():
