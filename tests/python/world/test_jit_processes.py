@@ -2,6 +2,7 @@
 
 torch's own thread pool does not survive a fork, so each test runs in a process of its own, with one thread."""
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -43,16 +44,18 @@ def run(tmp_path, program):
     file.write_text(PREAMBLE + textwrap.dedent(program))
     # ThreadSanitizer's detector of deadlocks counts to 64 locks in one thread, and a fork takes those of all functions.
     sanitizer = {"TSAN_OPTIONS": os.environ.get("TSAN_OPTIONS", "") + " detect_deadlocks=0 log_path=stderr"}
+    process = subprocess.Popen([sys.executable, file], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, env={**os.environ, **sanitizer})
     try:
-        done = subprocess.run([sys.executable, file], capture_output=True, text=True, timeout=300, env={**os.environ, **sanitizer})
+        stdout, stderr = process.communicate(timeout=300)
     except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)   # its children, too
         if "libtsan" not in os.environ.get("LD_PRELOAD", ""):
             raise
         pytest.skip("a fork while another thread is inside of ThreadSanitizer leaves its lock of the stacks taken in the child")
-    if "ThreadSanitizer: dup thread with used id" in done.stderr:
+    if "ThreadSanitizer: dup thread with used id" in stderr:
         pytest.skip("ThreadSanitizer gives up where a child's thread has the number of one that the parent has")
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    assert process.returncode == 0, stdout + stderr
+    return stdout
 
 
 def test_versions_made_before_a_fork_serve_in_the_child_and_new_ones_are_made_there(tmp_path):
