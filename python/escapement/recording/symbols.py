@@ -93,11 +93,16 @@ def of_its_base(other):
     return other
 
 
+MIRRORED = {"__eq__": "__eq__", "__ne__": "__ne__", "__lt__": "__gt__", "__le__": "__ge__", "__gt__": "__lt__", "__ge__": "__le__"}
+
+
 def compared_by_value(name, method, number, other):
-    """torch's numbers know Python's own. A decimal or a fraction asks the value."""
+    """torch's numbers know Python's own; others are asked in turn, as Python does. Where neither knows the other (a decimal and half a size) the size is read."""
     answer = method(number, other)
     if answer is NotImplemented and isinstance(other, numbers.Number):
-        return getattr(operator, name.strip("_"))(value_of(number.node), other)
+        answer = getattr(type(other), MIRRORED[name])(other, number)
+        if answer is NotImplemented:
+            answer = getattr(operator, name.strip("_"))(value_of(number.node), other)
     return answer
 
 
