@@ -87,6 +87,8 @@ EXACT = frozenset((int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool
 
 def of_its_base(other):
     """A member of an IntEnum and its like is equal to the number that it is."""
+    if type(other) in EXACT:
+        return other
     for base in (int, float):
         if isinstance(other, base) and type(other).__eq__ is base.__eq__:
             return base(other)

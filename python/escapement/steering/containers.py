@@ -1,6 +1,6 @@
 """What a program does to containers that come from outside, where Dynamo loses some of it: the greatest length of a deque, `+=` to a list's subclass, all changes
 to a set's, what `copy.copy` copies of a subclass, and what such a class is called. And the order of a dict, which it guards in some of the questions that depend on
-it; of an OrderedDict in none where `move_to_end` has been, which the guards' own walk over a dict does not see.
+it; of an OrderedDict in none where `move_to_end` has been, which the guards' own walk over a dict does not see. And a range whose elements a function is given.
 
 `tests/python/torch_compile/test_kept_containers.py` has every operation of each kind, `test_order_of_dicts.py` every question of the order.
 """

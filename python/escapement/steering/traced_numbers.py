@@ -24,6 +24,8 @@ from torch._dynamo.variables import builtin, lists
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.tensor import SymNodeVariable
 
+from ..recording.symbols import of_its_base
+
 NUMBERS = (int, float)
 
 
@@ -167,9 +169,9 @@ def as_number(variable):
     value = variable.as_python_constant() if variable.is_python_constant() else getattr(variable, "value", None)
     if type(value) is complex and not value.imag:
         return ConstantVariable.create(value.real)
-    for base in NUMBERS:
-        if isinstance(value, base) and type(value) not in (int, float, bool) and type(value).__eq__ is base.__eq__:
-            return ConstantVariable.create(base(value))
+    number = of_its_base(value)
+    if number is not value:
+        return ConstantVariable.create(number)
     if isinstance(value, numbers.Number) and type(value) not in (int, float, bool):
         leave(f"a comparison with a {type(value).__name__}")
     return variable
