@@ -85,7 +85,8 @@ F.instance_norm(img); F.group_norm(img, 1); F.group_norm(img, img.shape[1]); F.l
 F.pixel_unshuffle(img[:, :, :img.shape[2] // 2 * 2, :img.shape[3] // 2 * 2], 2); F.unfold(img, 3); F.fold(F.unfold(img, 3), img.shape[2:], 3); F.grid_sample(img, F.affine_grid(torch.eye(2, 3)[None].expand(img.shape[0], 2, 3), img.shape));
 img.flip(-1); img.permute(0, 2, 3, 1).contiguous(); img.contiguous(memory_format=torch.channels_last); img + img.mean(1, keepdim=True); img * img.sigmoid(); img.flatten(2).softmax(-1); img.softmax(1); img.roll((1, 1), (2, 3));
 F.pad(img, (1, 1, 1, 1)); F.pad(img, (1, 1, 1, 1), mode="reflect"); img[:, :, ::2, ::2] + 1; img.cumsum(1); img.argmax(1); F.channel_shuffle(img.repeat(1, 2, 1, 1), 2); img.unfold(2, 3, 3).mean(-1);
-torch.cat([img, img], 1); torch.cat([img[:, :, 1:], img[:, :, :1]], 2); F.dropout2d(img, 0.0); F.normalize(img, dim=1); img.norm(dim=1); F.cross_entropy(img, img.argmax(1)); img.std((2, 3)); img.transpose(1, 2).contiguous(); (img - img.mean((2, 3), keepdim=True)) / img.std((2, 3), keepdim=True)"""
+torch.cat([img, img], 1); torch.cat([img[:, :, 1:], img[:, :, :1]], 2); F.dropout2d(img, 0.0); F.normalize(img, dim=1); img.norm(dim=1); F.cross_entropy(img, img.argmax(1)); img.std((2, 3));
+img.transpose(1, 2).contiguous(); (img - img.mean((2, 3), keepdim=True)) / img.std((2, 3), keepdim=True)"""
 ATTENTION = """F.scaled_dot_product_attention(q, q, q); F.scaled_dot_product_attention(q, q, q, is_causal=True); (q @ q.transpose(-1, -2)).softmax(-1) @ q; q.transpose(1, 2).reshape(q.shape[0], q.shape[2], -1);
 torch.cat([-q[..., 1::2], q[..., ::2]], -1); q * q[..., :1].cos() + torch.cat([-q[..., q.shape[-1] // 2:], q[..., :q.shape[-1] // 2]], -1) * q[..., :1].sin(); q.repeat_interleave(2, 1);
 (q @ q.transpose(-1, -2)).masked_fill(torch.ones(q.shape[2], q.shape[2], dtype=torch.bool).triu(1), -1e9).softmax(-1); torch.einsum("bhqd,bhkd->bhqk", q, q); q.unflatten(-1, (2, -1)).transpose(-1, -2).flatten(-2)"""

@@ -298,7 +298,7 @@ Dim DimTable::min(Dim a, Dim b) { return impl_->min_or_max(SizeOp::min, a, b); }
 Dim DimTable::max(Dim a, Dim b) { return impl_->min_or_max(SizeOp::max, a, b); }
 
 Dim DimTable::real(double value) { return impl_->constant(real_bits(value)); }
-Dim DimTable::apply(Step::Op op, Dim a, Dim b) { return impl_->build(op, a, b); }
+Dim DimTable::apply(SizeOp op, Dim a, Dim b) { return impl_->build(op, a, b); }
 
 Dim DimTable::product(std::span<const Dim> dims) {
   Dim result = constant(1);

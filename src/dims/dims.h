@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "support/id.h"
+#include "support/size_op.h"
 
 namespace escapement {
 
@@ -142,8 +143,7 @@ class DimTable {
 
   // --- structure, for those who compile expressions (postfix program: push constant/symbol, then operators)
   struct Step {
-    enum class Op : uint8_t { constant, symbol, dim, add, mul, floordiv, mod, min, max,
-                              real, real_add, real_mul, real_div, real_pow, real_sqrt, real_log2, real_min, real_max, real_less, real_floor, real_round } op;
+    SizeOp op;
     int64_t constant = 0;
     Symbol symbol;
     Dim dim;
@@ -151,7 +151,7 @@ class DimTable {
   std::vector<Step> steps(Dim a) const;   // an operator with one operand has a zero as the second
   std::vector<Step> outer_steps(Dim a) const;  // the operands of atoms as `dim`: for those who compile each expression once
 
-  Dim apply(Step::Op op, Dim a, Dim b = {});   // the operator of a step
+  Dim apply(SizeOp op, Dim a, Dim b = {});   // the operator of a step
 
   size_t size() const;     // expressions made so far: ids are below it
   uint64_t work() const;   // terms visited since the start: what the tests of the cost bound count

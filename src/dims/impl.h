@@ -12,10 +12,10 @@
 #include <functional>
 #include <unordered_map>
 
-#include "support/error.h"
 #include "dims/dims.h"
 #include "dims/step_arithmetic.h"
 #include "dims/store.h"
+#include "support/error.h"
 
 namespace escapement {
 

@@ -8,13 +8,10 @@
 #include <string_view>
 
 #include "dims/dims.h"
-#include "support/size_arithmetic.h"
+#include "support/size_op.h"
 
 namespace escapement {
 
-using SizeOp = DimTable::Step::Op;
-
-constexpr bool is_real_op(SizeOp op) { return op >= SizeOp::real; }
 constexpr bool is_unary(SizeOp op) {
   return op == SizeOp::real || op == SizeOp::real_sqrt || op == SizeOp::real_log2 || op == SizeOp::real_floor || op == SizeOp::real_round;
 }

@@ -1,8 +1,8 @@
 // Text, values and steps of expressions as written. Nothing here knows facts or changes the table, except `parse`.
 #include <algorithm>
 
-#include "support/text.h"
 #include "dims/impl.h"
+#include "support/text.h"
 
 namespace escapement {
 namespace {
@@ -262,10 +262,10 @@ using Step = DimTable::Step;
 
 template <class Impl>
 void append_steps(const Impl& impl, Dim a, bool outer, std::vector<Step>& steps) {
-  auto push_constant = [&](int64_t value) { steps.push_back(Step{Step::Op::constant, value, {}, {}}); };
-  auto apply = [&](Step::Op op) { steps.push_back(Step{op, 0, {}, {}}); };
+  auto push_constant = [&](int64_t value) { steps.push_back(Step{SizeOp::constant, value, {}, {}}); };
+  auto apply = [&](SizeOp op) { steps.push_back(Step{op, 0, {}, {}}); };
   auto operand = [&](Dim dim) {
-    if (outer) steps.push_back(Step{Step::Op::dim, 0, {}, dim});
+    if (outer) steps.push_back(Step{SizeOp::dim, 0, {}, dim});
     else append_steps(impl, dim, outer, steps);
   };
   bool first_term = true;
@@ -279,12 +279,12 @@ void append_steps(const Impl& impl, Dim a, bool outer, std::vector<Step>& steps)
         operand(variable.b);
         apply(variable.op);
       } else {
-        steps.push_back(Step{Step::Op::symbol, 0, variable.symbol, {}});
+        steps.push_back(Step{SizeOp::symbol, 0, variable.symbol, {}});
       }
-      if (!first_factor) apply(Step::Op::mul);
+      if (!first_factor) apply(SizeOp::mul);
       first_factor = false;
     }
-    if (!first_term) apply(Step::Op::add);
+    if (!first_term) apply(SizeOp::add);
     first_term = false;
   }
   if (first_term) push_constant(0);

@@ -54,7 +54,7 @@ ExportedTensor tensor_meta(const JsonValue& json, SizeSymbols& symbols) {
       tensor.sizes.push_back(parse_size(value["expr_str"].string(), symbols));
     } else {
       SizeSpec constant;
-      constant.kind = SizeSpec::Kind::constant;
+      constant.op = SizeOp::constant;
       constant.number = value.integer();
       tensor.sizes.push_back(constant);
     }
@@ -274,7 +274,7 @@ class ProgramReader {
     if (tag == "as_expr") {
       input.size = parse_size(value["expr_str"].string(), program_.symbols);
     } else {
-      input.size.kind = SizeSpec::Kind::constant;
+      input.size.op = SizeOp::constant;
       input.size.number = value.integer();
     }
     program_.inputs.push_back(std::move(input));
@@ -431,7 +431,7 @@ class ProgramReader {
     SizeSpec size;
     const auto& [tag, value] = only_member(json);
     if (tag == "as_int") {
-      size.kind = SizeSpec::Kind::constant;
+      size.op = SizeOp::constant;
       size.number = value.integer();
     } else if (tag == "as_expr") {
       try {

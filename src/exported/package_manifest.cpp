@@ -16,7 +16,7 @@ std::vector<int64_t> numbers(const JsonValue& json) {
 
 SizeSpec constant(int64_t number) {
   SizeSpec spec;
-  spec.kind = SizeSpec::Kind::constant;
+  spec.op = SizeOp::constant;
   spec.number = number;
   return spec;
 }

@@ -12,8 +12,6 @@
 
 namespace escapement {
 
-using Kind = SizeSpec::Kind;
-
 int64_t SizeSymbols::number(const std::string& name) {
   const auto [at, fresh] = numbers_.try_emplace(name, static_cast<int64_t>(names_.size()));
   if (fresh) names_.push_back(name);
@@ -56,11 +54,11 @@ class SizeParser {
     if (depth > kMaxSizeDepth) fail();
     if (accept("Symbol('")) return symbol();
     if (accept("Integer(")) return integer();
-    static constexpr std::pair<std::string_view, Kind> kFunctions[] = {
-        {"Add(", Kind::add}, {"Mul(", Kind::mul}, {"FloorDiv(", Kind::floordiv}, {"Mod(", Kind::mod},
-        {"PythonMod(", Kind::mod}, {"Max(", Kind::max}, {"Min(", Kind::min}};
-    for (const auto& [name, kind] : kFunctions) {
-      if (accept(name)) return function(kind, depth);
+    static constexpr std::pair<std::string_view, SizeOp> kFunctions[] = {
+        {"Add(", SizeOp::add}, {"Mul(", SizeOp::mul}, {"FloorDiv(", SizeOp::floordiv}, {"Mod(", SizeOp::mod},
+        {"PythonMod(", SizeOp::mod}, {"Max(", SizeOp::max}, {"Min(", SizeOp::min}};
+    for (const auto& [name, op] : kFunctions) {
+      if (accept(name)) return function(op, depth);
     }
     fail();
   }
@@ -71,7 +69,7 @@ class SizeParser {
     const size_t close = end == std::string_view::npos ? end : rest_.find_first_of("()", end);
     if (close == std::string_view::npos || rest_[close] != ')' || end == 0) fail();
     SizeSpec size;
-    size.kind = Kind::symbol;
+    size.op = SizeOp::symbol;
     size.number = symbols_.number(std::string(rest_.substr(0, end)));
     rest_.remove_prefix(close + 1);
     return size;
@@ -79,7 +77,7 @@ class SizeParser {
 
   SizeSpec integer() {
     SizeSpec size;
-    size.kind = Kind::constant;
+    size.op = SizeOp::constant;
     const auto read = std::from_chars(rest_.data(), rest_.data() + rest_.size(), size.number);
     if (read.ec != std::errc()) fail();
     rest_.remove_prefix(static_cast<size_t>(read.ptr - rest_.data()));
@@ -88,14 +86,14 @@ class SizeParser {
   }
 
   // Sums and products of many become pairs, from the left.
-  SizeSpec function(Kind kind, int depth) {
+  SizeSpec function(SizeOp op, int depth) {
     SizeSpec left = expression(depth + 1);
-    const bool binary = kind == Kind::floordiv || kind == Kind::mod;
+    const bool binary = divides(op);
     int operands = 1;
     while (accept(", ")) {
       if (++operands > (binary ? 2 : kMaxSizeDepth)) fail();
       SizeSpec pair;
-      pair.kind = kind;
+      pair.op = op;
       pair.operands = {std::move(left), expression(depth + 1)};
       left = std::move(pair);
     }
@@ -115,19 +113,18 @@ SizeSpec parse_size(std::string_view text, SizeSymbols& symbols) { return SizePa
 std::string size_to_text(const SizeSpec& size, const SizeSymbols& symbols) {
   const auto operand = [&](size_t i) { return size_to_text(size.operands[i], symbols); };
   const auto infix = [&](const char* sign) { return "(" + operand(0) + sign + operand(1) + ")"; };
-  switch (size.kind) {
-    case Kind::constant: return std::to_string(size.number);
-    case Kind::symbol: return symbols.names()[static_cast<size_t>(size.number)];
-    case Kind::add: return infix(" + ");
-    case Kind::mul: return infix("*");
-    case Kind::floordiv: return infix("//");
-    case Kind::mod: return infix(" % ");
-    case Kind::min: return "min(" + operand(0) + ", " + operand(1) + ")";
-    case Kind::max: return "max(" + operand(0) + ", " + operand(1) + ")";
-    case Kind::neg: return "-" + operand(0);
-    case Kind::unknown: break;
+  if (!size.op) return "any";
+  switch (*size.op) {
+    case SizeOp::constant: return std::to_string(size.number);
+    case SizeOp::symbol: return symbols.names()[static_cast<size_t>(size.number)];
+    case SizeOp::add: return infix(" + ");
+    case SizeOp::mul: return infix("*");
+    case SizeOp::floordiv: return infix("//");
+    case SizeOp::mod: return infix(" % ");
+    case SizeOp::min: return "min(" + operand(0) + ", " + operand(1) + ")";
+    case SizeOp::max: return "max(" + operand(0) + ", " + operand(1) + ")";
+    default: return "any";
   }
-  return "any";
 }
 
 // --- arithmetic without overflow
@@ -136,28 +133,16 @@ namespace {
 
 using Number = ExactSize;
 
-Number combine(Kind kind, int64_t a, int64_t b) {
-  switch (kind) {
-    case Kind::add: return exact_sum(a, b);
-    case Kind::mul: return exact_product(a, b);
-    case Kind::floordiv: return exact_quotient(a, b);
-    case Kind::mod: return exact_remainder(a, b);
-    case Kind::min: return std::min(a, b);
-    case Kind::max: return std::max(a, b);
-    default: return {};
-  }
-}
-
 Number value_of(const SizeSpec& size, std::span<const int64_t> values) {
-  if (size.kind == Kind::constant) return size.number;
-  if (size.kind == Kind::symbol) return values[static_cast<size_t>(size.number)];
+  if (size.op == SizeOp::constant) return size.number;
+  if (size.op == SizeOp::symbol) return values[static_cast<size_t>(size.number)];
   if (size.operands.size() != 2) return {};
   const Number a = value_of(size.operands[0], values), b = value_of(size.operands[1], values);
-  return a && b ? combine(size.kind, *a, *b) : Number();
+  return a && b ? exact_whole(*size.op, *a, *b) : Number();
 }
 
 void collect_symbols(const SizeSpec& size, std::vector<int64_t>& found) {
-  if (size.kind == Kind::symbol) found.push_back(size.number);
+  if (size.op == SizeOp::symbol) found.push_back(size.number);
   for (const SizeSpec& operand : size.operands) collect_symbols(operand, found);
 }
 
@@ -167,18 +152,18 @@ struct Affine {
 };
 
 std::optional<Affine> affine(const SizeSpec& size) {
-  if (size.kind == Kind::constant) return Affine{0, size.number};
-  if (size.kind == Kind::symbol) return Affine{1, 0};
-  if (size.kind != Kind::add && size.kind != Kind::mul) return {};
+  if (size.op == SizeOp::constant) return Affine{0, size.number};
+  if (size.op == SizeOp::symbol) return Affine{1, 0};
+  if (size.op != SizeOp::add && size.op != SizeOp::mul) return {};
   const auto a = affine(size.operands[0]), b = affine(size.operands[1]);
   if (!a || !b) return {};
-  if (size.kind == Kind::add) {
-    const Number factor = combine(Kind::add, a->factor, b->factor), term = combine(Kind::add, a->term, b->term);
+  if (size.op == SizeOp::add) {
+    const Number factor = exact_sum(a->factor, b->factor), term = exact_sum(a->term, b->term);
     return factor && term ? std::optional(Affine{*factor, *term}) : std::nullopt;
   }
   if (a->factor != 0 && b->factor != 0) return {};
   const Affine &moving = a->factor != 0 ? *a : *b, &fixed = a->factor != 0 ? *b : *a;
-  const Number factor = combine(Kind::mul, moving.factor, fixed.term), term = combine(Kind::mul, moving.term, fixed.term);
+  const Number factor = exact_product(moving.factor, fixed.term), term = exact_product(moving.term, fixed.term);
   return factor && term ? std::optional(Affine{*factor, *term}) : std::nullopt;
 }
 
@@ -219,10 +204,10 @@ void SizeContract::add_rows() {
 SizeContract::Row SizeContract::first_row(uint32_t input, uint32_t axis, std::vector<bool>& bound) const {
   Row row{Row::Kind::compare, input, axis};
   const SizeSpec& size = spec(row);
-  if (size.kind == Kind::constant) {
+  if (size.op == SizeOp::constant) {
     row.kind = Row::Kind::constant;
     row.number = size.number;
-  } else if (size.kind == Kind::symbol && !bound[static_cast<size_t>(size.number)]) {
+  } else if (size.op == SizeOp::symbol && !bound[static_cast<size_t>(size.number)]) {
     row.kind = Row::Kind::bind;
     row.symbol = static_cast<uint32_t>(size.number);
     bound[row.symbol] = true;
@@ -303,7 +288,7 @@ void SizeContract::fail(const Row& row, int64_t seen, std::span<const int64_t> v
   std::string expected = row.kind == Row::Kind::constant ? std::to_string(row.number) : size_to_text(size, symbols_);
   if (row.kind == Row::Kind::compare) {
     const Number value = value_of(size, values);
-    if (size.kind != Kind::constant) expected += value ? " = " + std::to_string(*value) : " (which overflows)";
+    if (size.op != SizeOp::constant) expected += value ? " = " + std::to_string(*value) : " (which overflows)";
   }
   if (row.kind == Row::Kind::bind || row.kind == Row::Kind::solve) {
     const SizeRange& range = ranges_[row.symbol];

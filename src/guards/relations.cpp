@@ -43,7 +43,7 @@ class Lister {
   // A place that binds a lone symbol need not be compared with it.
   bool binds(Source::Kind kind, uint32_t input, uint32_t axis, Dim expected) const {
     const auto steps = trace_.dims.steps(expected);
-    if (steps.size() != 1 || steps[0].op != DimTable::Step::Op::symbol) return false;
+    if (steps.size() != 1 || steps[0].op != SizeOp::symbol) return false;
     const Source& source = trace_.dims.info(steps[0].symbol).source;
     return source.kind == kind && source.input == input && source.dim == axis;
   }

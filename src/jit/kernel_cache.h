@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "jit/run/object_code.h"
 #include "jit/run/kernel_code.h"
+#include "jit/run/object_code.h"
 #include "kernels/plan.h"
 
 namespace escapement {

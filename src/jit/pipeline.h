@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "jit/run/object_code.h"
 #include "jit/run/guard_code.h"
 #include "jit/run/kernel_code.h"
+#include "jit/run/object_code.h"
 #include "kernels/plan.h"
 #include "support/options.h"
 

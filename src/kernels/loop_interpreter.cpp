@@ -23,18 +23,18 @@ class Interpreter {
     });
   }
 
-  void run_partial(int64_t row_begin, int64_t row_end, int64_t segment_begin, int64_t segment_end) {
+  void run_partial(int64_t row_begin, int64_t row_end, int64_t stretch_begin, int64_t stretch_end) {
     const Stage& stage = nest_.stages.front();
     for (int64_t row = row_begin; row < row_end; ++row) {
       set_point(parallel_, row);
-      for (int64_t segment = segment_begin; segment < segment_end; ++segment) run_segment(stage, row, segment);
+      for (int64_t stretch = stretch_begin; stretch < stretch_end; ++stretch) run_stretch(stage, row, stretch);
     }
   }
 
-  void run_finish(int64_t row_begin, int64_t row_end, int64_t segments) {
+  void run_finish(int64_t row_begin, int64_t row_end, int64_t stretches) {
     for (int64_t row = row_begin; row < row_end; ++row) {
       set_point(parallel_, row);
-      combine_segments(nest_.stages.front(), row, segments);
+      combine_stretches(nest_.stages.front(), row, stretches);
       for (size_t s = 1; s < nest_.stages.size(); ++s) run_stage(nest_.stages[s]);
     }
   }
@@ -163,24 +163,24 @@ class Interpreter {
     return static_cast<char*>(args_.data[param]) + offset;
   }
 
-  // --- split rows. Scratch: [row][segment of the row][reduction][value, index]
-  uint64_t* slot(int64_t row, int64_t segment, size_t reduction, size_t reductions) const {
-    const int64_t segments = (row_length_ + kReduceSegment - 1) / kReduceSegment;
-    const int64_t place = (row * segments + segment) * static_cast<int64_t>(reductions) + static_cast<int64_t>(reduction);
+  // --- split rows. Scratch: [row][stretch of the row][reduction][value, index]
+  uint64_t* slot(int64_t row, int64_t stretch, size_t reduction, size_t reductions) const {
+    const int64_t stretches = (row_length_ + kReduceStretch - 1) / kReduceStretch;
+    const int64_t place = (row * stretches + stretch) * static_cast<int64_t>(reductions) + static_cast<int64_t>(reduction);
     return static_cast<uint64_t*>(args_.scratch) + 2 * place;
   }
 
-  void run_segment(const Stage& stage, int64_t row, int64_t segment) {
+  void run_stretch(const Stage& stage, int64_t row, int64_t stretch) {
     std::vector<Reduction> totals = fresh_reductions(stage);
-    const int64_t end = std::min((segment + 1) * kReduceSegment, row_length_);
-    for (int64_t r = segment * kReduceSegment; r < end; ++r) run_element(stage, r, totals);
-    for (size_t i = 0; i < totals.size(); ++i) totals[i].save(slot(row, segment, i, totals.size()));
+    const int64_t end = std::min((stretch + 1) * kReduceStretch, row_length_);
+    for (int64_t r = stretch * kReduceStretch; r < end; ++r) run_element(stage, r, totals);
+    for (size_t i = 0; i < totals.size(); ++i) totals[i].save(slot(row, stretch, i, totals.size()));
   }
 
-  void combine_segments(const Stage& stage, int64_t row, int64_t segments) {
+  void combine_stretches(const Stage& stage, int64_t row, int64_t stretches) {
     std::vector<Reduction> totals = fresh_reductions(stage);
-    for (int64_t segment = 0; segment < segments; ++segment) {
-      for (size_t i = 0; i < totals.size(); ++i) totals[i].add_segment(slot(row, segment, i, totals.size()));
+    for (int64_t stretch = 0; stretch < stretches; ++stretch) {
+      for (size_t i = 0; i < totals.size(); ++i) totals[i].add_stretch(slot(row, stretch, i, totals.size()));
     }
     finish_reductions(stage, totals);
   }

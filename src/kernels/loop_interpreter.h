@@ -9,8 +9,8 @@ namespace escapement {
 
 enum class NestPart : uint8_t {
   whole,
-  partial,  // the first stage, on segments [inner_begin, inner_end) of rows [outer_begin, outer_end); results to args.scratch
-  finish,   // rows [outer_begin, outer_end): combines the first stage's results (inner_end segments a row), runs the other stages
+  partial,  // the first stage, on stretches [inner_begin, inner_end) of rows [outer_begin, outer_end); results to args.scratch
+  finish,   // rows [outer_begin, outer_end): combines the first stage's results (inner_end stretches a row), runs the other stages
 };
 
 void interpret(const LoopNest& nest, NestPart part, const KernelArgs& args, int64_t outer_begin, int64_t outer_end,

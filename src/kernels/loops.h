@@ -107,7 +107,7 @@ struct KernelArgs {
   const int64_t* strides;       // [param * (axes + 1) + axis], in bytes; column `axes`: the gathered axis of that param, else 0
   const uint64_t* scalars;      // register form (trace/scalar.h)
   int64_t* failure;             // gather out of range: set to 1 + input's param number
-  void* scratch;                // partial, finish: uint64_t[row][segment][reduction][2] (value bits; index of argmax/argmin)
+  void* scratch;                // partial, finish: uint64_t[row][stretch][reduction][2] (value bits; index of argmax/argmin)
 };
 
 // Runs the points [outer_begin, outer_end) of the flattened parallel axes (row-major; without the vector axis for map and column) and

@@ -5,8 +5,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "trace/copier.h"
 #include "specialize/passes.h"
+#include "trace/copier.h"
 
 namespace escapement {
 namespace {

@@ -3,8 +3,8 @@
 // does what looks up positions, which may lie outside.
 #include <vector>
 
-#include "trace/copier.h"
 #include "specialize/passes.h"
+#include "trace/copier.h"
 
 namespace escapement {
 namespace {

@@ -74,6 +74,6 @@ std::vector<Dim> broadcast_all(Rules& rules, OperandTypes operands);            
 TensorType infer_reduction(Rules& rules, const TensorType& a, const Attrs& attrs);
 TensorType infer_composite(Rules& rules, OperandTypes operands, const Attrs& attrs);   // composite_rules.cpp
 TensorType infer_view(Rules& rules, const TensorType& a, const Attrs& attrs);          // view_rules.cpp
-TensorType infer_contraction(Rules& rules, OperandTypes operands, const Attrs& attrs); // contract_rules.cpp
+TensorType infer_contraction(Rules& rules, OperandTypes operands, const Attrs& attrs);  // contract_rules.cpp
 
 }  // namespace escapement

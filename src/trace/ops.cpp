@@ -22,6 +22,18 @@ constexpr auto kNumbers = std::to_array<RowNumber>({
 #undef NUMBER
 });
 
+struct TraitRow {
+  Op op;
+  size_t operand;
+  OperandTrait trait;
+  bool operator==(const TraitRow&) const = default;
+};
+constexpr auto kTraits = std::to_array<TraitRow>({
+#define OPERAND(op, position, trait) {Op::op, position, OperandTrait::trait},
+#include "trace/operands.def"
+#undef OPERAND
+});
+
 }  // namespace
 
 const OpInfo& info(Op op) { return kRows[static_cast<size_t>(op)]; }
@@ -32,6 +44,11 @@ std::span<const RowNumber> numbers_of(Op op) {
   const auto begin = std::ranges::find(kNumbers, op, &RowNumber::op);
   const auto end = std::find_if(begin, kNumbers.end(), [&](const RowNumber& row) { return row.op != op; });
   return {begin, end};
+}
+
+bool has_trait(Op op, size_t operand, OperandTrait trait) {
+  const bool is_row_number = trait == OperandTrait::number && operand >= static_cast<size_t>(info(op).arity) && !numbers_of(op).empty();
+  return is_row_number || std::ranges::find(kTraits, TraitRow{op, operand, trait}) != kTraits.end();
 }
 
 bool computes_on(Op op, DType type) {

@@ -1,7 +1,8 @@
 // The op table: enum, names and properties of every trace op, derived from the rows of ops.def.
 //
 // A row is the one place that knows an op: its kind, arity, effect, tier, type and size rule, ATen name, and (pointwise) what it
-// computes per element. Printer, parser, verifier, evaluator, fusion, recorder and the supported-op page all read the row. What it computes a reduction from stands in reduce.def, its numbers in numbers.def.
+// computes per element. Printer, parser, verifier, evaluator, fusion, recorder and the supported-op page all read the row. What it
+// computes a reduction from stands in reduce.def, its numbers in numbers.def, what is particular about one of its operands in operands.def.
 #pragma once
 
 #include <cstdint>
@@ -59,8 +60,11 @@ struct RowNumber {
   Varies varies;
 };
 
+enum class OperandTrait : uint8_t { number, one_as_it_is };   // operands.def
+
 const OpInfo& info(Op op);
 std::span<const RowNumber> numbers_of(Op op);   // in the order of attrs
+bool has_trait(Op op, size_t operand, OperandTrait trait);
 bool computes_on(Op op, DType type);   // a pointwise op, in the type that its operands promote to, by the row's domain
 std::string_view name_of(Op op);
 std::optional<Op> op_from_name(std::string_view name);

@@ -1,8 +1,8 @@
 // Trace to text. The grammar is in docs/ir.md; parser.cpp is the inverse. Expressions are printed as written, never in their
 // canonical form, so that reading them back gives the same ids.
 #include "support/text.h"
-#include "trace/layout.h"
 #include "trace/guard_relation.h"
+#include "trace/layout.h"
 #include "trace/text_rules.h"
 
 namespace escapement {

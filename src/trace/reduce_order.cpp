@@ -11,7 +11,7 @@ namespace escapement {
 struct Reduction::State {
   virtual ~State() = default;
   virtual void add(uint64_t bits, int64_t index) = 0;
-  virtual void add_segment(const uint64_t* partial) = 0;
+  virtual void add_stretch(const uint64_t* partial) = 0;
   virtual void save(uint64_t* partial) = 0;
   virtual uint64_t result() = 0;
 };
@@ -48,7 +48,7 @@ struct Pack<reduce::Indexed<T>> {
   static uint64_t result(reduce::Indexed<T> v) { return static_cast<uint64_t>(v.index); }
 };
 
-// The lanes of the segment in progress, and what the segments before it came to.
+// The lanes of the stretch in progress, and what the stretches before it came to.
 template <class Operation>
 class TypedState final : public Reduction::State {
   using Value = typename Operation::Value;
@@ -59,26 +59,26 @@ class TypedState final : public Reduction::State {
   void add(uint64_t bits, int64_t index) override {
     Value& lane = lanes_[static_cast<size_t>(count_ % kReduceLanes)];
     lane = op_(lane, Pack<Value>::make(bits, index));
-    if (++count_ == kReduceSegment) finish_segment();
+    if (++count_ == kReduceStretch) finish_stretch();
   }
 
-  void add_segment(const uint64_t* partial) override {
+  void add_stretch(const uint64_t* partial) override {
     total_.add(Pack<Value>::make(partial[0], static_cast<int64_t>(partial[1])));
   }
 
   void save(uint64_t* partial) override {
-    finish_segment();
+    finish_stretch();
     partial[0] = Pack<Value>::value(total_.value());
     partial[1] = Pack<Value>::index(total_.value());
   }
 
   uint64_t result() override {
-    finish_segment();
+    finish_stretch();
     return Pack<Value>::result(total_.value());
   }
 
  private:
-  void finish_segment() {
+  void finish_stretch() {
     if (count_ == 0) return;
     total_.add(reduce::combine_lanes(lanes_, op_));
     lanes_.fill(Operation::identity());
@@ -138,7 +138,7 @@ Reduction::~Reduction() = default;
 Reduction::Reduction(Reduction&&) noexcept = default;
 Reduction& Reduction::operator=(Reduction&&) noexcept = default;
 void Reduction::add(uint64_t bits, int64_t index) { state_->add(bits, index); }
-void Reduction::add_segment(const uint64_t* partial) { state_->add_segment(partial); }
+void Reduction::add_stretch(const uint64_t* partial) { state_->add_stretch(partial); }
 void Reduction::save(uint64_t* partial) { state_->save(partial); }
 uint64_t Reduction::result() { return state_->result(); }
 

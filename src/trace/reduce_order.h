@@ -2,11 +2,11 @@
 // same steps in the same order, so that a sum has the same bits however it is vectorised, split among threads or batched.
 //
 // The n elements of a row (row-major over the reduced axes in the order of attrs.axes: a trace that is recorded walks them as they lie in
-// memory) fall into segments of kReduceSegment. In a segment, element i belongs
+// memory) fall into stretches of kReduceStretch. In a stretch, element i belongs
 // to lane i % kReduceLanes; each lane starts at the identity and takes its elements in order: lane = op(lane, x). The lanes are
-// combined by halves: for step 16, 8, 4, 2, 1: lane[j] = op(lane[j], lane[j + step]) for j < step. The segments are combined from
+// combined by halves: for step 16, 8, 4, 2, 1: lane[j] = op(lane[j], lane[j + step]) for j < step. The stretches are combined from
 // left to right, starting from the identity; for floating-point sums each addition's rounding error is found (Knuth's TwoSum) and
-// the errors' sum is added at the end, so that a long sum loses no more than a short one. Threads may share out segments, never lanes.
+// the errors' sum is added at the end, so that a long sum loses no more than a short one. Threads may share out stretches, never lanes.
 //
 // What is combined how, and from where: reduce.def.
 #pragma once
@@ -24,7 +24,7 @@
 namespace escapement {
 
 inline constexpr unsigned kReduceLanes = 32;
-inline constexpr int64_t kReduceSegment = 1024;
+inline constexpr int64_t kReduceStretch = 1024;
 
 // Where partial results live: elements are converted to this type before they are combined. f32 for half types.
 DType reduction_accumulator(Op op, DType operand, DType result);
@@ -38,7 +38,7 @@ class Reduction {
   Reduction& operator=(Reduction&&) noexcept;
 
   void add(uint64_t bits, int64_t index);     // the row's next element; index: where it stands, for argmax and argmin
-  void add_segment(const uint64_t* partial);  // the next segment's result, as saved by another Reduction
+  void add_stretch(const uint64_t* partial);  // the next stretch's result, as saved by another Reduction
   void save(uint64_t* partial);               // two words: the value so far and its index
   uint64_t result();                          // the value; for argmax and argmin the index
 
@@ -140,9 +140,9 @@ typename Operation::Value combine_lanes(std::array<typename Operation::Value, kR
   return lanes[0];
 }
 
-// Elements begin .. end of a row, which are one segment or its beginning. load(i) gives element i.
+// Elements begin .. end of a row, which are one stretch or its beginning. load(i) gives element i.
 template <class Operation, class Load>
-typename Operation::Value segment(int64_t begin, int64_t end, Load load, Operation op) {
+typename Operation::Value stretch(int64_t begin, int64_t end, Load load, Operation op) {
   std::array<typename Operation::Value, kReduceLanes> lanes;
   lanes.fill(Operation::identity());
   for (int64_t i = begin; i < end; ++i) {
@@ -152,12 +152,12 @@ typename Operation::Value segment(int64_t begin, int64_t end, Load load, Operati
   return combine_lanes(lanes, op);
 }
 
-// What the segments so far come to.
+// What the stretches so far come to.
 template <class Operation>
 class Total {
  public:
   using Value = typename Operation::Value;
-  void add(Value segment) { sum_ = Operation{}(sum_, segment); }
+  void add(Value stretch) { sum_ = Operation{}(sum_, stretch); }
   Value value() const { return sum_; }
 
  private:
@@ -168,9 +168,9 @@ template <class T>
   requires std::is_floating_point_v<T>
 class Total<Fold<T, ScalarOp::add, Identity::zero>> {
  public:
-  void add(T segment) {
-    const T next = sum_ + segment, taken = next - sum_;
-    error_ += (sum_ - (next - taken)) + (segment - taken);
+  void add(T stretch) {
+    const T next = sum_ + stretch, taken = next - sum_;
+    error_ += (sum_ - (next - taken)) + (stretch - taken);
     sum_ = next;
   }
   T value() const { return std::abs(sum_) < greatest<T>() ? sum_ + error_ : sum_; }  // an infinite sum has no error but NaN
@@ -182,8 +182,8 @@ class Total<Fold<T, ScalarOp::add, Identity::zero>> {
 template <class Operation, class Load>
 typename Operation::Value row(int64_t n, Load load, Operation op = {}) {
   Total<Operation> total;
-  for (int64_t begin = 0; begin < n; begin += kReduceSegment)
-    total.add(segment(begin, n - begin < kReduceSegment ? n : begin + kReduceSegment, load, op));
+  for (int64_t begin = 0; begin < n; begin += kReduceStretch)
+    total.add(stretch(begin, n - begin < kReduceStretch ? n : begin + kReduceStretch, load, op));
   return total.value();
 }
 

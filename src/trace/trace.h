@@ -11,10 +11,10 @@
 #include <string_view>
 #include <vector>
 
+#include "dims/dims.h"
 #include "support/checked.h"
 #include "support/reason.h"
 #include "trace/attrs.h"
-#include "dims/dims.h"
 #include "trace/dtype.h"
 #include "trace/ops.h"
 

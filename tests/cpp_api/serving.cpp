@@ -9,9 +9,9 @@
 // gives with the option "disable", which runs eagerly.
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/_neg_view.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/allclose.h>
-#include <ATen/ops/_neg_view.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>

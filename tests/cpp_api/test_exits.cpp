@@ -1,8 +1,8 @@
 // Values that a C++ function looks at behind an effect: each program is called with inputs that go each way, at sizes that differ, and
 // compared with itself run eagerly: results, arguments, the generator. The second time nothing is recorded and nothing runs eagerly.
-#include <gtest/gtest.h>
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
+#include <gtest/gtest.h>
 #include <torch/utils.h>
 
 #include <algorithm>

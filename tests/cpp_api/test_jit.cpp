@@ -1,8 +1,8 @@
 // escapement::jit beyond single programs: gradients, refusals, budget, modules whose members change, threads, errors,
 // reports.
 #include <gtest/gtest.h>
-#include <torch/nn/modules.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/nn/modules.h>
 
 #include <functional>
 #include <map>

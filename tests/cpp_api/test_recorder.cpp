@@ -5,8 +5,8 @@
 
 #include <thread>
 
-#include "support/error.h"
 #include "recorder/replay.h"
+#include "support/error.h"
 #include "trace/verifier.h"
 
 namespace escapement {

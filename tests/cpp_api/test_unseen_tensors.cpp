@@ -1,8 +1,8 @@
 // Tensors that no recorded operator made, memory that the host fills, gradients inside: a row each of how a program may come by them,
 // run at several sizes in both modes against C++ itself. A row says how many recordings call mode keeps, and the reason otherwise.
 #include <ATen/ATen.h>
-#include <ATen/core/grad_mode.h>
 #include <ATen/EmptyTensor.h>
+#include <ATen/core/grad_mode.h>
 #include <escapement/jit.h>
 #include <gtest/gtest.h>
 #include <torch/autograd.h>

@@ -4,8 +4,8 @@
 //
 // Loaded with torch.ops.load_library; ESCAPEMENT_CUDA_DRIVER names the twin driver. What tests ask of it are the C functions at the end.
 #include <ATen/EmptyTensor.h>
-#include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/from_blob.h>

@@ -88,13 +88,13 @@ void expect_equal_split(const LoopNest& nest, const Launch& launch, uint64_t see
   Memory got = make_memory(nest, launch, GuardedBuffer::Guard::after, seed);
   Ranges ranges = ranges_of(nest, launch);
   interpret(nest, NestPart::whole, expected.args(launch, nullptr), 0, ranges.outer, 0, ranges.inner);
-  int64_t segments = (ranges.reduced + kReduceSegment - 1) / kReduceSegment;
-  std::vector<uint64_t> scratch(static_cast<size_t>(ranges.outer * segments) * nest.stages[0].reductions.size() * 2, 77);
+  int64_t stretches = (ranges.reduced + kReduceStretch - 1) / kReduceStretch;
+  std::vector<uint64_t> scratch(static_cast<size_t>(ranges.outer * stretches) * nest.stages[0].reductions.size() * 2, 77);
   KernelArgs args = got.args(launch, scratch.data());
   KernelFunction partial = compiled(nest, Variant::partial), finish = compiled(nest, Variant::finish);
   for (int64_t row = 0; row < ranges.outer; ++row)
-    for (int64_t s = 0; s < segments; s += 2) partial(&args, row, row + 1, s, std::min(s + 2, segments));
-  for_pieces(ranges.outer, 2, [&](int64_t begin, int64_t end) { finish(&args, begin, end, 0, segments); });
+    for (int64_t s = 0; s < stretches; s += 2) partial(&args, row, row + 1, s, std::min(s + 2, stretches));
+  for_pieces(ranges.outer, 2, [&](int64_t begin, int64_t end) { finish(&args, begin, end, 0, stretches); });
   expect_same(nest, expected, got, "split " + describe(nest, Variant::finish, launch));
 }
 

@@ -1,6 +1,6 @@
 // Rows and columns as machine code: every reduction on every type, the canonical order on awkward sizes, several stages, strides.
-#include "jit/run/row_block.h"
 #include "exec/nest_harness.h"
+#include "jit/run/row_block.h"
 #include "trace/scalar_math.h"
 
 namespace escapement::testing {
@@ -110,7 +110,7 @@ TEST(CodegenRow, EmptyRowsGiveTheIdentity) {
   }
 }
 
-// Rows of many segments whose result may be known after any of them, and after none.
+// Rows of many stretches whose result may be known after any of them, and after none.
 TEST(CodegenRow, TruthValuesThatAreKnownEarly) {
   for (Op op : {Op::any, Op::all})
     for (bool stores : {false, true}) {
@@ -301,8 +301,8 @@ TEST(CodegenRow, ReducesWhatRepeatsAlongAnAxis) {
   }
 }
 
-// Segments that cross from run to run, which begin and end anywhere in the 32 lanes; what is stored on the way goes to its own places only.
-TEST(CodegenRow, SegmentsOfSeveralRuns) {
+// Stretches that cross from run to run, which begin and end anywhere in the 32 lanes; what is stored on the way goes to its own places only.
+TEST(CodegenRow, StretchesOfSeveralRuns) {
   for (DType type : kStorage)
     for (Op op : kReductions) {
       if (!reduces(op, compute_type(type))) continue;

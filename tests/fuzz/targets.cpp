@@ -100,7 +100,7 @@ void read_package(std::string_view bytes) {
   run_reader([&] {
     const PackageManifest manifest = read_manifest(bytes);
     for (const PackageTensor& tensor : manifest.weights)
-      for (const SizeSpec& size : tensor.meta.sizes) require(size.kind == SizeSpec::Kind::constant, "a size that is no number");
+      for (const SizeSpec& size : tensor.meta.sizes) require(size.op == SizeOp::constant, "a size that is no number");
   });
 }
 

@@ -149,8 +149,8 @@ cuda::DeviceLaunch forced(const Case& c, std::vector<DeviceVariant> variants) {
   if (variants.size() == 1) return launch;
   const Ranges ranges = ranges_of(c.nest, c.launch);
   const int64_t points = ranges.outer * (c.nest.schedule == Schedule::column ? ranges.inner : 1);
-  const int64_t segments = (ranges.reduced + kReduceSegment - 1) / kReduceSegment;
-  launch.scratch_bytes = static_cast<uint64_t>(points * segments) * c.nest.stages[0].reductions.size() * 16;
+  const int64_t stretches = (ranges.reduced + kReduceStretch - 1) / kReduceStretch;
+  launch.scratch_bytes = static_cast<uint64_t>(points * stretches) * c.nest.stages[0].reductions.size() * 16;
   return launch;
 }
 

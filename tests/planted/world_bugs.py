@@ -388,7 +388,7 @@ WORLD_BUGS = [
         "a recording is kept that was interrupted before it noted a try of the program's", ("call_mode/test_interrupts_anywhere.py",)),
     Bug("frozen_containers_hold_nothing", "python", "python/escapement/tracer/aftermath.py", "    frozen = gc.get_freeze_count()\n", "    frozen = 0\n",
         "symbols stay in sets and dicts that gc.freeze has put away", ("call_mode/test_aftermath.py",)),
-    Bug("a_part_is_all", "torch", "src/torch/record/lower_view.cpp", "dims.hint(pair.first) != dims.hint(pair.second); })) return false;\n", "false; })) return false;\n  same.resize(1);\n",
+    Bug("a_part_is_all", "torch", "src/torch/record/lower_strided.cpp", "dims.hint(pair.first) != dims.hint(pair.second); })) return false;\n", "false; })) return false;\n  same.resize(1);\n",
         "what as_strided_scatter puts somewhere in turned order is taken for a copy", ("memory/test_parts_written_over.py",)),
     Bug("caches_keep_what_objects_hold", "python", "python/escapement/tracer/aftermath.py", "        holder.cache_clear()\n", "        pass\n",
         "functools.lru_cache gives later calls what a recording has made of an object that holds symbols", ("call_mode/test_lru_caches.py",)),

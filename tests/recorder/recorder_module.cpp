@@ -5,10 +5,10 @@
 
 #include <memory>
 
+#include "recorder/replay.h"
 #include "support/error.h"
 #include "torch/python/symnode_python.h"
 #include "torch/record/recorder.h"
-#include "recorder/replay.h"
 #include "trace/verifier.h"
 
 namespace {

@@ -41,8 +41,8 @@ void expect_equal_in_parts(const LoopNest& nest, bool fast, const Launch& launch
   Memory got = make_memory(nest, launch, guard, seed);
   const Ranges ranges = ranges_of(nest, launch);
   const int64_t points = ranges.outer * (nest.schedule == Schedule::column ? ranges.inner : 1);
-  const int64_t segments = (ranges.reduced + kReduceSegment - 1) / kReduceSegment;
-  std::vector<uint64_t> scratch(static_cast<size_t>(points * segments) * nest.stages[0].reductions.size() * 2, 77);
+  const int64_t stretches = (ranges.reduced + kReduceStretch - 1) / kReduceStretch;
+  std::vector<uint64_t> scratch(static_cast<size_t>(points * stretches) * nest.stages[0].reductions.size() * 2, 77);
   const uint64_t mix = mixed(nest, launch, seed);
   for (const DeviceVariant device : {DeviceVariant{Team::partial, fast}, DeviceVariant{Team::finish, fast}}) {
     const Grid grid = random_grid(nest, device, mix);

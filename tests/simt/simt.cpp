@@ -23,7 +23,7 @@ thread_local SimtMachine* current = nullptr;
 struct SimtMachine::Fiber {
   ucontext_t beginning;
   jmp_buf place_in_code;
-  bool begun = false;
+  bool begun = false;                      // its stack is in use: it waits inside of a kernel, or for the next one
   std::unique_ptr<char[]> stack{new char[kStack]};
   int kind = kEnded;
   const void* place = nullptr;             // where it waits
@@ -55,8 +55,16 @@ struct Machine {
       &Machine::access};
 };
 
-SimtMachine::SimtMachine(uint64_t seed) : random_(seed), order_(static_cast<int>(seed % 4)) {}
-SimtMachine::~SimtMachine() = default;
+// Stacks that nobody's kernel stands on: the next machine of this thread has them.
+std::vector<std::unique_ptr<SimtMachine::Fiber>>& SimtMachine::spare_fibers() {
+  thread_local std::vector<std::unique_ptr<Fiber>> spare;
+  return spare;
+}
+
+SimtMachine::SimtMachine(uint64_t seed) : random_(seed), fibers_(std::exchange(spare_fibers(), {})), order_(static_cast<int>(seed % 4)) {}
+SimtMachine::~SimtMachine() {
+  if (spare_fibers().size() < fibers_.size()) spare_fibers().swap(fibers_);
+}
 
 void SimtMachine::allow(const void* begin, size_t bytes, size_t element, bool unordered) {
   if (bytes == 0) return;
@@ -104,28 +112,32 @@ void SimtMachine::run_block(uint32_t number) {
 
 void SimtMachine::start(uint32_t thread) {
   Fiber& fiber = *fibers_[thread];
-  getcontext(&fiber.beginning);
-  fiber.beginning.uc_stack.ss_sp = fiber.stack.get();
-  fiber.beginning.uc_stack.ss_size = kStack;
-  fiber.beginning.uc_link = nullptr;
-  const auto self = reinterpret_cast<uintptr_t>(this);
-  makecontext(&fiber.beginning, reinterpret_cast<void (*)()>(&SimtMachine::body), 2, static_cast<uint32_t>(self >> 32), static_cast<uint32_t>(self));
-  fiber.begun = false;
+  const bool waits_for_work = fiber.begun && fiber.kind == kEnded;
+  if (!waits_for_work) {   // a new one, or one that a fault left inside of a kernel
+    getcontext(&fiber.beginning);
+    fiber.beginning.uc_stack.ss_sp = fiber.stack.get();
+    fiber.beginning.uc_stack.ss_size = kStack;
+    fiber.beginning.uc_link = nullptr;
+    makecontext(&fiber.beginning, &SimtMachine::body, 0);
+    fiber.begun = false;
+  }
   fiber.kind = kRuns;
   ready_.push_back(thread);
 }
 
-void SimtMachine::body(uint32_t high, uint32_t low) {
-  auto* const self = reinterpret_cast<SimtMachine*>(static_cast<uintptr_t>(high) << 32 | low);
-  self->kernel_(&Machine::kTable, self->words_);
-  self->fibers_[self->thread_]->kind = kEnded;
-  self->leave();
+// Kernel after kernel, of whichever machine runs: a system call each for the beginning of a fiber is more than what most kernels take.
+void SimtMachine::body() {
+  while (true) {
+    current->kernel_(&Machine::kTable, current->words_);
+    current->fibers_[current->thread_]->kind = kEnded;
+    current->leave();
+  }
 }
 
 uint32_t SimtMachine::choose() {
-  size_t place = random_() % ready_.size();
-  if (order_ == 1) place = static_cast<size_t>(std::min_element(ready_.begin(), ready_.end()) - ready_.begin());
-  if (order_ == 2) place = static_cast<size_t>(std::max_element(ready_.begin(), ready_.end()) - ready_.begin());
+  const size_t place = order_ == 1   ? static_cast<size_t>(std::min_element(ready_.begin(), ready_.end()) - ready_.begin())
+                       : order_ == 2 ? static_cast<size_t>(std::max_element(ready_.begin(), ready_.end()) - ready_.begin())
+                                     : random_() % ready_.size();
   std::swap(ready_[place], ready_.back());
   const uint32_t thread = ready_.back();
   ready_.pop_back();

@@ -67,7 +67,8 @@ class SimtMachine {
   void fail(std::string text);   // does not return
   void leave();                  // to the scheduler
   static void change(jmp_buf from, jmp_buf to);
-  static void body(uint32_t high, uint32_t low);
+  static void body();
+  static std::vector<std::unique_ptr<Fiber>>& spare_fibers();
 
   std::mt19937_64 random_;
   std::vector<Memory> memories_;

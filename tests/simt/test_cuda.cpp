@@ -84,7 +84,7 @@ TEST(CudaRun, Rows) {
   const LoopNest nest = doubling(Schedule::row, {false, true});
   const DeviceCode code(nest);
   for (const std::vector<int64_t>& extents : {std::vector<int64_t>{1, 1}, {50, 17}, {3, 1025}, {2, 5000}, {3, 0}, {0, 3}}) expect_right(code, launch_of(nest, extents));
-  expect_right(code, launch_of(nest, {2, 65 * kReduceSegment}));   // in parts
+  expect_right(code, launch_of(nest, {2, 65 * kReduceStretch}));   // in parts
 }
 
 TEST(CudaRun, Columns) {
@@ -113,7 +113,7 @@ std::string failing_at(const DeviceCode& code, const Launch& launch, int call, i
 TEST(CudaRun, EveryCallMayFail) {
   const LoopNest nest = doubling(Schedule::row, {false, true});
   const DeviceCode code(nest);
-  const Launch launch = launch_of(nest, {2, 65 * kReduceSegment});
+  const Launch launch = launch_of(nest, {2, 65 * kReduceStretch});
   begin(code);
   twin_driver().fail_at(0, 0);
   expect_right(code, launch);

@@ -35,7 +35,7 @@ class PlainKernel final : public KernelCode {
     for (int64_t row = ob; row < oe; ++row) {
       float sum = 0;
       if (variant == Variant::finish) sum = finish(args, row, ie);
-      else for (int64_t begin = 0; begin < length(args); begin += kSegment) sum += segment(args, row, begin);
+      else for (int64_t begin = 0; begin < length(args); begin += kStretch) sum += stretch(args, row, begin);
       store(args, row, sum);
     }
   }
@@ -47,7 +47,7 @@ class PlainKernel final : public KernelCode {
   std::function<void(const KernelArgs&)> after;  // called by map
 
  private:
-  static constexpr int64_t kSegment = kReduceSegment;
+  static constexpr int64_t kStretch = kReduceStretch;
 
   size_t columns() const { return nest_.axes.size() + 1; }
   int64_t length(const KernelArgs& args) const { return args.extents[nest_.axes.size() - 1]; }
@@ -74,29 +74,29 @@ class PlainKernel final : public KernelCode {
     }
     if (after) after(args);
   }
-  float segment(const KernelArgs& args, int64_t row, int64_t begin) const {
+  float stretch(const KernelArgs& args, int64_t row, int64_t begin) const {
     float sum = 0;
     const size_t last = nest_.axes.size() - 1;
     const char* address = row_address(args, 0, row, false);
-    for (int64_t i = begin; i < std::min(begin + kSegment, length(args)); ++i) {
+    for (int64_t i = begin; i < std::min(begin + kStretch, length(args)); ++i) {
       sum += *reinterpret_cast<const float*>(address + i * args.strides[last]);
     }
     return sum;
   }
   uint64_t* slot(const KernelArgs& args, int64_t row, int64_t number) const {
-    return static_cast<uint64_t*>(args.scratch) + (row * ((length(args) + kSegment - 1) / kSegment) + number) * 2;
+    return static_cast<uint64_t*>(args.scratch) + (row * ((length(args) + kStretch - 1) / kStretch) + number) * 2;
   }
   void partial(const KernelArgs& args, int64_t ob, int64_t oe, int64_t ib, int64_t ie) const {
     for (int64_t row = ob; row < oe; ++row) {
       for (int64_t s = ib; s < ie; ++s) {
-        const float sum = segment(args, row, s * kSegment);
+        const float sum = stretch(args, row, s * kStretch);
         std::memcpy(slot(args, row, s), &sum, sizeof sum);
       }
     }
   }
-  float finish(const KernelArgs& args, int64_t row, int64_t segments) const {
+  float finish(const KernelArgs& args, int64_t row, int64_t stretches) const {
     float sum = 0;
-    for (int64_t s = 0; s < segments; ++s) {
+    for (int64_t s = 0; s < stretches; ++s) {
       float part;
       std::memcpy(&part, slot(args, row, s), sizeof part);
       sum += part;

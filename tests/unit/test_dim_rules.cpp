@@ -8,8 +8,8 @@
 #include <regex>
 #include <sstream>
 
-#include "support/error.h"
 #include "dims/dims.h"
+#include "support/error.h"
 
 namespace escapement {
 namespace {
@@ -148,21 +148,20 @@ struct Expression {
   std::optional<Wide> value;  // none: undefined (a zero divisor) or far outside
 };
 
-std::optional<Wide> exact(DimTable::Step::Op op, Wide a, Wide b) {
-  using Op = DimTable::Step::Op;
-  const bool divides = op == Op::floordiv || op == Op::mod;
+std::optional<Wide> exact(SizeOp op, Wide a, Wide b) {
+  const bool divides = op == SizeOp::floordiv || op == SizeOp::mod;
   if (divides && b == 0) return {};
   const auto floor = [&] { return a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0); };
   switch (op) {
-    case Op::add: return a + b;
-    case Op::mul: {
+    case SizeOp::add: return a + b;
+    case SizeOp::mul: {
       Wide product;
       if (__builtin_mul_overflow(a, b, &product)) return {};
       return product;
     }
-    case Op::floordiv: return floor();
-    case Op::mod: return a - floor() * b;
-    case Op::min: return std::min(a, b);
+    case SizeOp::floordiv: return floor();
+    case SizeOp::mod: return a - floor() * b;
+    case SizeOp::min: return std::min(a, b);
     default: return std::max(a, b);
   }
 }
@@ -178,9 +177,8 @@ class RandomExpressions {
 
   Expression make(int depth) {
     if (depth == 0 || pick(5) == 0) return leaf();
-    using Op = DimTable::Step::Op;
-    constexpr Op kOps[] = {Op::add, Op::add, Op::mul, Op::floordiv, Op::mod, Op::min, Op::max};
-    const Op op = kOps[pick(std::size(kOps))];
+    constexpr SizeOp kOps[] = {SizeOp::add, SizeOp::add, SizeOp::mul, SizeOp::floordiv, SizeOp::mod, SizeOp::min, SizeOp::max};
+    const SizeOp op = kOps[pick(std::size(kOps))];
     const Expression a = make(depth - 1), b = make(depth - 1);
     Expression result;
     if (a.value && b.value) result.value = exact(op, *a.value, *b.value);
@@ -219,15 +217,14 @@ class RandomExpressions {
     const int64_t value = number();
     return {table_.constant(value), value};
   }
-  Dim applied(DimTable::Step::Op op, Dim a, Dim b) {
-    using Op = DimTable::Step::Op;
+  Dim applied(SizeOp op, Dim a, Dim b) {
     try {
       switch (op) {
-        case Op::add: return table_.add(a, b);
-        case Op::mul: return table_.mul(a, b);
-        case Op::floordiv: return table_.floordiv(a, b);
-        case Op::mod: return table_.mod(a, b);
-        case Op::min: return table_.min(a, b);
+        case SizeOp::add: return table_.add(a, b);
+        case SizeOp::mul: return table_.mul(a, b);
+        case SizeOp::floordiv: return table_.floordiv(a, b);
+        case SizeOp::mod: return table_.mod(a, b);
+        case SizeOp::min: return table_.min(a, b);
         default: return table_.max(a, b);
       }
     } catch (const UserError&) {

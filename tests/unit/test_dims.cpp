@@ -4,13 +4,11 @@
 #include <random>
 #include <utility>
 
-#include "support/error.h"
 #include "dims/dims.h"
+#include "support/error.h"
 
 namespace escapement {
 namespace {
-
-using Op = DimTable::Step::Op;
 
 // An expression tree that is evaluated by the definition of each operation and by nothing else.
 struct Tree {
@@ -96,19 +94,19 @@ std::vector<Dim> make_symbols(DimTable& dims, size_t count, SymbolKind kind = Sy
 int64_t run_steps(const DimTable& dims, Dim dim, std::span<const int64_t> values) {
   std::vector<int64_t> stack;
   for (const DimTable::Step& step : dims.steps(dim)) {
-    if (step.op == Op::constant || step.op == Op::symbol) {
-      stack.push_back(step.op == Op::constant ? step.constant : values[step.symbol.index]);
+    if (step.op == SizeOp::constant || step.op == SizeOp::symbol) {
+      stack.push_back(step.op == SizeOp::constant ? step.constant : values[step.symbol.index]);
       continue;
     }
     const int64_t b = stack.back();
     stack.pop_back();
     int64_t& a = stack.back();
     switch (step.op) {
-      case Op::add: a += b; break;
-      case Op::mul: a *= b; break;
-      case Op::floordiv: a = python_floordiv(a, b); break;
-      case Op::mod: a -= b * python_floordiv(a, b); break;
-      case Op::min: a = std::min(a, b); break;
+      case SizeOp::add: a += b; break;
+      case SizeOp::mul: a *= b; break;
+      case SizeOp::floordiv: a = python_floordiv(a, b); break;
+      case SizeOp::mod: a -= b * python_floordiv(a, b); break;
+      case SizeOp::min: a = std::min(a, b); break;
       default: a = std::max(a, b); break;
     }
   }
@@ -488,9 +486,9 @@ TEST(Dims, OuterStepsNameTheOperandsOfAtoms) {
   const Dim inner = dims.add(s[0], s[1]), quotient = dims.floordiv(inner, dims.constant(5));
   const auto steps = dims.outer_steps(quotient);
   ASSERT_EQ(steps.size(), 3u);
-  EXPECT_EQ(steps[0].op, Op::dim);
+  EXPECT_EQ(steps[0].op, SizeOp::dim);
   EXPECT_EQ(steps[0].dim, inner);
-  EXPECT_EQ(steps[2].op, Op::floordiv);
+  EXPECT_EQ(steps[2].op, SizeOp::floordiv);
 }
 
 TEST(Dims, WidthIsBounded) {

@@ -134,16 +134,16 @@ TEST(Loops, GatherWrapsAndReportsWhatIsOutside) {
   EXPECT_EQ(failure, 1);
 }
 
-// A split row gives the bits of a whole one, however its segments are shared out.
+// A split row gives the bits of a whole one, however its stretches are shared out.
 TEST(Loops, PartsEqualTheWhole) {
   const LoopNest nest = parse_loop_nest(kSoftmax);
   ASSERT_TRUE(has_parts(nest));
-  const int64_t rows = 2, length = 3 * kReduceSegment + 17, segments = 4;
+  const int64_t rows = 2, length = 3 * kReduceStretch + 17, stretches = 4;
   std::vector<float> in(rows * length), whole(rows * length), parts(rows * length);
   for (size_t i = 0; i < in.size(); ++i) in[i] = float((i * 7919) % 1000) / 37.0f;
   const int64_t extents[] = {rows, length}, strides[] = {4 * length, 4, 0, 4 * length, 4, 0};
   void* data[] = {in.data(), whole.data()};
-  std::vector<uint64_t> scratch(rows * segments * 2);
+  std::vector<uint64_t> scratch(rows * stretches * 2);
   int64_t failure = 0;
   KernelArgs args{data, extents, strides, nullptr, &failure, scratch.data()};
   interpret(nest, NestPart::whole, args, 0, rows, 0, 0);
@@ -151,7 +151,7 @@ TEST(Loops, PartsEqualTheWhole) {
   interpret(nest, NestPart::partial, args, 0, 1, 1, 4);
   interpret(nest, NestPart::partial, args, 0, 1, 0, 1);
   interpret(nest, NestPart::partial, args, 1, 2, 0, 4);
-  interpret(nest, NestPart::finish, args, 0, rows, 0, segments);
+  interpret(nest, NestPart::finish, args, 0, rows, 0, stretches);
   EXPECT_EQ(whole, parts);
 }
 

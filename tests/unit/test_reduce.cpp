@@ -52,17 +52,17 @@ TEST(Reduce, SumHasTheOrder) {
   }
 }
 
-TEST(Reduce, SegmentsCanBeSharedOut) {
+TEST(Reduce, StretchesCanBeSharedOut) {
   const std::vector<float> x = values(10007);
   Reduction whole(Op::sum, DType::f32), total(Op::sum, DType::f32);
   for (size_t i = 0; i < x.size(); ++i) whole.add(to_bits(x[i], DType::f32), static_cast<int64_t>(i));
-  for (size_t begin = 0; begin < x.size(); begin += kReduceSegment) {
+  for (size_t begin = 0; begin < x.size(); begin += kReduceStretch) {
     Reduction part(Op::sum, DType::f32);
-    for (size_t i = begin; i < std::min<size_t>(x.size(), begin + kReduceSegment); ++i)
+    for (size_t i = begin; i < std::min<size_t>(x.size(), begin + kReduceStretch); ++i)
       part.add(to_bits(x[i], DType::f32), static_cast<int64_t>(i));
     uint64_t saved[2];
     part.save(saved);
-    total.add_segment(saved);
+    total.add_stretch(saved);
   }
   EXPECT_EQ(total.result(), whole.result());
 }

@@ -130,9 +130,9 @@ TEST(RunStaging, RowsSideBySideAreCopiedTogether) {
   EXPECT_EQ(made.launch.geometry.strides[1], 4);
 }
 
-TEST(RunStaging, ALongRowOfRunsIsCopiedInSegments) {
+TEST(RunStaging, ALongRowOfRunsIsCopiedInStretches) {
   const Planned made(reading_sum(1, 2), {{3, 64, 1000}, {4000, 12000, 4, 0, 4, 0, 0, 0}});
-  EXPECT_EQ(made.launch.staging.pieces, Staging::Pieces::segments);
+  EXPECT_EQ(made.launch.staging.pieces, Staging::Pieces::stretches);
   EXPECT_EQ(made.launch.geometry.extents, (Numbers{3, 1, 64000}));
 }
 
@@ -215,12 +215,12 @@ TEST(RunStaging, SumsInPiecesAreTheSums) {
     Planned made(reading_sum(1, 2), {{7, 5, 601}, {2404, 16828, 4, 0, 4, 0, 0, 0}}, {limit, 1 << 20, limit, long_row});
     Launch& launch = made.launch;
     ASSERT_TRUE(launch.staging);
-    const int64_t segments = launch.staging.pieces == Staging::Pieces::segments ? 3 : 0;
-    std::vector<uint64_t> scratch(static_cast<size_t>(2 * 7 * segments));
+    const int64_t stretches = launch.staging.pieces == Staging::Pieces::stretches ? 3 : 0;
+    std::vector<uint64_t> scratch(static_cast<size_t>(2 * 7 * stretches));
     launch.data = {x.data(), sums.data()};
     const KernelArgs args{launch.data.data(), launch.geometry.extents.data(), launch.geometry.strides.data(), nullptr, nullptr, scratch.data()};
-    for (int64_t row = 0; row < 7 && segments > 0; ++row) run_staged(made.recipe, launch, Variant::partial, args, row, row + 1, 0, segments);
-    if (segments > 0) made.kernel.run(Variant::finish, args, 0, 7, 0, segments);
+    for (int64_t row = 0; row < 7 && stretches > 0; ++row) run_staged(made.recipe, launch, Variant::partial, args, row, row + 1, 0, stretches);
+    if (stretches > 0) made.kernel.run(Variant::finish, args, 0, 7, 0, stretches);
     else run_staged(made.recipe, launch, Variant::fast, args, 0, 7, 0, 1);
     for (size_t row = 0; row < 7; ++row) {
       float wanted = 0;

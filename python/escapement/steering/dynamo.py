@@ -50,7 +50,7 @@ from ..interrupts import is_interrupt
 from ..ledger import LEDGER, Compile, Plan
 from ..misses import miss
 from ..option_values import resolve
-from . import absences, argument_kinds, assertions, attributes, caches, composites, containers, data_questions, diagonals, float_sizes, generators, hooks, index_numbers, layout_reads, methods, mixed_arrays, oblivious, offsets, other_words, raising, random_objects, recurrent, refusals, scalar_writes, size_arguments, steer_dims, texts, traced_numbers, truths, view_bases, whole_operators, written_in_itself
+from . import assertions, attributes, composites, data_questions, hooks, oblivious, offsets, parts, refusals, steer_dims, view_bases, whole_operators
 from .keys import frame_key, number_of
 from .notes import break_log, constant_size, first_line, in_words, input_dims, is_user_tensor, new_breaks, pins, place_of, read_of, relations
 from .notes import input_names  # noqa: F401  (part of what this file offers)
@@ -116,8 +116,7 @@ def install(backend, route=None):
         SymNodeVariable.evaluate_expr = functools.wraps(torch_evaluate_expr)(evaluate_expr)
         convert_frame._compile = compile_whole
         refusals.install(key_of)
-        for watched in (absences, argument_kinds, assertions, caches, containers, diagonals, float_sizes, generators, hooks, index_numbers, layout_reads, methods, mixed_arrays, other_words, raising, random_objects, recurrent, scalar_writes, size_arguments, texts, traced_numbers, truths, view_bases, written_in_itself):
-            watched.install(lambda: getattr(active, "session", None))
+        parts.install(lambda: getattr(active, "session", None))
         symbolic_shapes.uninteresting_files().update((__file__, data_questions.__file__, offsets.__file__))   # these do not ask, they only pass on
     level = logging.INFO if chosen == "recipe" else logging.WARNING
     log.log(level, "sizes are made dynamic by the %s route (torch %s): %s", chosen, torch.__version__, ROUTES[chosen])
@@ -142,8 +141,7 @@ def recipe_possible():
         return False
     return (frame[5:7] == whole[5:7] == ["compiler_fn", "one_graph"] and automatic == ["tx", "name", "entry", "is_unspecialized_nn_module"]
             and all(hasattr(env, name) for name in ("guards", "var_to_sources", "source_to_var"))
-            and absences.possible() and argument_kinds.possible() and assertions.possible() and containers.possible() and methods.possible() and other_words.possible() and oblivious.possible() and traced_numbers.possible() and float_sizes.possible() and scalar_writes.possible() and hooks.possible() and random_objects.possible() and written_in_itself.possible() and hasattr(pgo, "auto_dynamic") and hasattr(symbolic_shapes, "uninteresting_files")
-            and refusals.possible())
+            and hasattr(pgo, "auto_dynamic") and hasattr(symbolic_shapes, "uninteresting_files") and parts.possible())
 
 
 def restart_possible():

@@ -16,7 +16,8 @@ question comes here, and the table says what follows from the default:
 
 What is not in the table is a guard: the truth for this call, and another version for the calls where it is otherwise. A size that only the
 data tell has no guard: a question of RANK, and an assertion that torch would have the graph make of such a size in BROADCAST, are graph breaks,
-because the program may go on where the assertion fails. (Not with `fullgraph=True`: then torch's answer stands, as with any backend.) Whoever asks is known by the file and function of the Python frame, or by the file of the C++ source, which torch passes on.
+because the program may go on where the assertion fails. (Not with `fullgraph=True`: then torch's answer stands, as with any backend.) Whoever asks is
+known by the file and function of the Python frame, or by the file of the C++ source, which torch passes on.
 
 With dynamo.py one of the few files that know private names of torch; where they have moved, nothing is traced obliviously.
 """

@@ -17,7 +17,7 @@ void *const kBuffer = reinterpret_cast<void*>(1), *const kBufferBytes = reinterp
 constexpr int64_t kThreads = 256;             // of a block, where nothing else asks for another number
 constexpr int64_t kRowWarps = 8;              // of a block of warps with a row each
 constexpr int64_t kShortRow = 2048;           // elements: a warp takes such a row, if there are many
-constexpr int64_t kWorthParts = 64 * kReduceSegment;
+constexpr int64_t kWorthParts = 64 * kReduceStretch;
 constexpr int64_t kBlocksAtWork = 2;           // of columns, on a multiprocessor: with fewer, long columns are done in parts
 constexpr int64_t kShortVector = 64;          // elements of the vector axis: fewer leave most of a block without work
 
@@ -62,27 +62,27 @@ GridStep plan_map(const LoopNest& nest, bool fast, const Points& points, const D
 }
 
 std::vector<GridStep> plan_row(const LoopNest& nest, bool fast, const Points& points, const DeviceLimits& limits) {
-  const int64_t segments = quotient_up(points.reduced, kReduceSegment), warps = std::clamp<int64_t>(segments, 1, kMostWarps);
+  const int64_t stretches = quotient_up(points.reduced, kReduceStretch), warps = std::clamp<int64_t>(stretches, 1, kMostWarps);
   const auto of_block = static_cast<uint32_t>(kWarp * warps);
   const bool few = points.parallel < int64_t{limits.multiprocessors};
   if (few && points.reduced >= kWorthParts && has_team(nest, {Team::partial, fast})) {
-    const int64_t parts = quotient_up(points.parallel * segments, kRowWarps);
+    const int64_t parts = quotient_up(points.parallel * stretches, kRowWarps);
     return {{{Team::partial, fast}, blocks_for(parts, kThreads, limits), kThreads},
             {{Team::finish, fast}, blocks_for(points.parallel, of_block, limits), of_block}};
   }
   const bool many = points.parallel >= int64_t{limits.multiprocessors} * kRowWarps;
-  if (segments <= 1 || (many && points.reduced <= kShortRow))
+  if (stretches <= 1 || (many && points.reduced <= kShortRow))
     return {{{Team::warp, fast}, blocks_for(quotient_up(points.parallel, kRowWarps), kThreads, limits), kThreads}};
   return {{{Team::block, fast}, blocks_for(points.parallel, of_block, limits), of_block}};
 }
 
 std::vector<GridStep> plan_column(const LoopNest& nest, bool fast, const Points& points, const DeviceLimits& limits) {
   constexpr int64_t kOfColumns = kWarp * kColumnWarps;
-  const int64_t groups = points.parallel * quotient_up(points.vector, kWarp), segments = quotient_up(points.reduced, kReduceSegment);
+  const int64_t groups = points.parallel * quotient_up(points.vector, kWarp), stretches = quotient_up(points.reduced, kReduceStretch);
   const GridStep whole{{Team::block, fast}, blocks_for(groups, kOfColumns, limits), kOfColumns};
-  const bool few = groups < int64_t{limits.multiprocessors} * kBlocksAtWork && segments > 1;
+  const bool few = groups < int64_t{limits.multiprocessors} * kBlocksAtWork && stretches > 1;
   if (!few || !has_team(nest, {Team::partial, fast})) return {whole};
-  return {{{Team::partial, fast}, blocks_for(groups * segments, kOfColumns, limits), kOfColumns}, {{Team::finish, fast}, whole.blocks, kOfColumns}};
+  return {{{Team::partial, fast}, blocks_for(groups * stretches, kOfColumns, limits), kOfColumns}, {{Team::finish, fast}, whole.blocks, kOfColumns}};
 }
 
 std::vector<GridStep> plan(const LoopNest& nest, const Geometry& geometry, const DeviceLimits& limits) {
@@ -107,8 +107,8 @@ void arrange(const LoopNest& nest, Geometry& geometry) {
 }
 
 uint64_t scratch_for(const LoopNest& nest, const Points& points) {
-  const auto segments = static_cast<uint64_t>(quotient_up(points.reduced, kReduceSegment));
-  return static_cast<uint64_t>(points.parallel * points.vector) * segments * nest.stages.front().reductions.size() * 2 * sizeof(uint64_t);
+  const auto stretches = static_cast<uint64_t>(quotient_up(points.reduced, kReduceStretch));
+  return static_cast<uint64_t>(points.parallel * points.vector) * stretches * nest.stages.front().reductions.size() * 2 * sizeof(uint64_t);
 }
 
 }  // namespace

@@ -26,8 +26,8 @@ Value* ColumnLines::holds() {
 }
 
 void ColumnLines::emit(StageBody& body, Reducer& reducer, AccumulatorArray& array, TotalVar total) {
-  ir_.loop("segment", ir_.i64(0), length_, kReduceSegment, [&](Value* begin) {
-    Value* end = ir_.min(ir_.b.CreateAdd(begin, ir_.i64(kReduceSegment)), length_);
+  ir_.loop("stretch", ir_.i64(0), length_, kReduceStretch, [&](Value* begin) {
+    Value* end = ir_.min(ir_.b.CreateAdd(begin, ir_.i64(kReduceStretch)), length_);
     add_line(body, reducer, array, ir_.b.CreateMul(begin, columns_), ir_.b.CreateMul(end, columns_));
     fold(reducer, array);
     Partial part = array.load(ir_.i64(0), lanes_);

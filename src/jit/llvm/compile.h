@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "jit/run/object_code.h"
 #include "jit/run/guard_code.h"
 #include "jit/run/kernel_code.h"
+#include "jit/run/object_code.h"
 #include "kernels/loops.h"
 
 namespace escapement {

@@ -33,7 +33,7 @@ struct BlockEmitter {
     Value* memory = nullptr;                  // the transposed block
     Value *base = nullptr, *pitch = nullptr;  // base: of row 0 of the line, element 0; bytes from element to element, ...
     Value* apart = nullptr;                   // ... in memory
-    Value *copied = nullptr, *rows = nullptr; // i1: through `memory`; address of the first row
+    Value *copied = nullptr, *rows = nullptr;   // i1: through `memory`; address of the first row
   };
 
   KernelEmitter& kernel;
@@ -291,7 +291,7 @@ void BlockEmitter::emit_reducing_stage(const Stage& stage, const Chunk& chunk) {
   emit_tree(reducers, arrays, used);
   for (size_t r = 0; r < reducers.size(); ++r) {
     const Partial only = reducers[r].in_row(arrays[r].load(ir.i64(0), lanes), ir.i64(0));
-    row_values[reducers[r].row_value()] = only.index ? only.index : only.value;   // one segment is its own total
+    row_values[reducers[r].row_value()] = only.index ? only.index : only.value;   // one stretch is its own total
   }
 }
 

@@ -6,7 +6,7 @@
 // What a later stage would compute again (computed_again.h) is kept on the stack, for the first elements of each column of a chunk.
 //
 // A small body that only reduces takes its elements in another order: those of a few accumulators, which stay in registers, from the first to
-// the last of a segment, then those of the next few. Accumulators that are G apart are taken together (G of them, 32 / G at a time), since
+// the last of a stretch, then those of the next few. Accumulators that are G apart are taken together (G of them, 32 / G at a time), since
 // these are what the tree combines first: it is done in registers but for the last steps. Such a body takes wider chunks where there are
 // columns enough: memory that is walked across is reached sooner the more is taken of it at each place. Of a few elements none goes through
 // memory. Few columns are walked as lines (column_lines.h).
@@ -44,7 +44,7 @@ struct ColumnEmitter {
   std::optional<ComputedAgain> again = computed_again(kernel.nest);
   Value* kept = nullptr;                  // what that is between its stages: an element's for all columns, then the next one's
   std::vector<Value*> steps{};            // per param: bytes from element to element, if there is one reduced axis; else ...
-  std::vector<Value*> lists{};            // ... per param that is read in registers: where the elements of a segment lie
+  std::vector<Value*> lists{};            // ... per param that is read in registers: where the elements of a stretch lie
 
   bool all_small() const;
   unsigned chunk_lanes() const;
@@ -64,12 +64,12 @@ struct ColumnEmitter {
   void emit_plain_stage(const Stage& stage, const Chunk& chunk);
   void emit_elements(StageBody& body, const Chunk& chunk, Value* begin, Value* end);
   void emit_reducing_stage(const Stage& stage, const Chunk& chunk);
-  void emit_segments(StageBody& body, std::vector<Reducer>& reducers, std::vector<TotalVar>& totals, const Chunk& chunk, bool in_registers);
+  void emit_stretches(StageBody& body, std::vector<Reducer>& reducers, std::vector<TotalVar>& totals, const Chunk& chunk, bool in_registers);
   void emit_few_elements(StageBody& body, Reducer& reducer, TotalVar total, const Chunk& chunk);
-  Partial add_element(StageBody& body, Reducer& reducer, const Chunk& chunk, Value* element, Value* segment_begin, Partial sum);
+  Partial add_element(StageBody& body, Reducer& reducer, const Chunk& chunk, Value* element, Value* stretch_begin, Partial sum);
   static Partial tree(Reducer& reducer, std::vector<Partial> parts, unsigned lanes);
-  void emit_segment(StageBody& body, std::vector<Reducer>& reducers, const Chunk& chunk, Value* begin, Value* end);
-  void emit_segment_in_turn(StageBody& body, std::vector<Reducer>& reducers, const Chunk& chunk, Value* begin, Value* end);
+  void emit_stretch(StageBody& body, std::vector<Reducer>& reducers, const Chunk& chunk, Value* begin, Value* end);
+  void emit_stretch_in_turn(StageBody& body, std::vector<Reducer>& reducers, const Chunk& chunk, Value* begin, Value* end);
   bool takes_in_turn(const Stage& stage, const std::vector<Reducer>& reducers) const;
   bool may_be_lines(const StageBody& body) const;
   bool is_plain(const StageBody& body) const;
@@ -77,8 +77,8 @@ struct ColumnEmitter {
   unsigned taken_together(const Chunk& chunk) const;
   void prepare_places(const Stage& stage);
   void list_places(Value* begin, Value* end);
-  Point point_of(Value* element, Value* segment_begin);
-  void emit_segment_in_registers(StageBody& body, Reducer& reducer, AccumulatorArray& array, const Chunk& chunk, Value* begin, Value* end);
+  Point point_of(Value* element, Value* stretch_begin);
+  void emit_stretch_in_registers(StageBody& body, Reducer& reducer, AccumulatorArray& array, const Chunk& chunk, Value* begin, Value* end);
   Value* first_step(Value* elements);
   void clear(Reducer& reducer, AccumulatorArray& array, Value* begin, Value* end);
   void emit_tree(Reducer& reducer, AccumulatorArray& array, Value* step);
@@ -227,7 +227,7 @@ void ColumnEmitter::emit_reducing_stage(const Stage& stage, const Chunk& chunk) 
   inside->start_at_zero();
   const bool in_registers = stays_in_registers(body);
   if (in_registers) prepare_places(stage);
-  const auto across = [&] { emit_segments(body, reducers, totals, chunk, in_registers); };
+  const auto across = [&] { emit_stretches(body, reducers, totals, chunk, in_registers); };
   const auto all = [&] {
     if (!chunk.mask || !may_be_lines(body)) return across();
     ColumnLines lines(kernel, stage, axes(true).back(), length, lanes);
@@ -245,13 +245,13 @@ void ColumnEmitter::emit_reducing_stage(const Stage& stage, const Chunk& chunk) 
   for (size_t r = 0; r < reducers.size(); ++r) row_values[reducers[r].row_value()] = reducers[r].result(totals[r], lanes);
 }
 
-void ColumnEmitter::emit_segments(StageBody& body, std::vector<Reducer>& reducers, std::vector<TotalVar>& totals, const Chunk& chunk,
+void ColumnEmitter::emit_stretches(StageBody& body, std::vector<Reducer>& reducers, std::vector<TotalVar>& totals, const Chunk& chunk,
                                   bool in_registers) {
-  ir.loop("segment", ir.i64(0), length, kReduceSegment, [&](Value* begin) {
-    Value* end = ir.min(ir.b.CreateAdd(begin, ir.i64(kReduceSegment)), length);
-    if (in_registers) emit_segment_in_registers(body, reducers[0], arrays[0], chunk, begin, end);
-    else if (takes_in_turn(body.stage(), reducers)) emit_segment_in_turn(body, reducers, chunk, begin, end);
-    else emit_segment(body, reducers, chunk, begin, end);
+  ir.loop("stretch", ir.i64(0), length, kReduceStretch, [&](Value* begin) {
+    Value* end = ir.min(ir.b.CreateAdd(begin, ir.i64(kReduceStretch)), length);
+    if (in_registers) emit_stretch_in_registers(body, reducers[0], arrays[0], chunk, begin, end);
+    else if (takes_in_turn(body.stage(), reducers)) emit_stretch_in_turn(body, reducers, chunk, begin, end);
+    else emit_stretch(body, reducers, chunk, begin, end);
     for (size_t r = 0; r < reducers.size(); ++r) {
       Partial part = reducers[r].in_row(arrays[r].load(ir.i64(0), lanes), begin);
       reducers[r].add(totals[r], part, lanes);
@@ -265,7 +265,7 @@ bool ColumnEmitter::takes_in_turn(const Stage& stage, const std::vector<Reducer>
 }
 
 // Leaves each reduction's result in accumulator 0.
-void ColumnEmitter::emit_segment_in_turn(StageBody& body, std::vector<Reducer>& reducers, const Chunk& chunk, Value* begin, Value* end) {
+void ColumnEmitter::emit_stretch_in_turn(StageBody& body, std::vector<Reducer>& reducers, const Chunk& chunk, Value* begin, Value* end) {
   const bool alone = body.size() < kSmallBelow && reducers.size() == 1;
   const unsigned most = kernel.target.vector_bits >= 512 ? kInTurn : kInTurn / 2, together = !alone ? 1 : chunk.mask ? most / 2 : most;   // code has its price
   std::vector<std::vector<PartialVar>> found(reducers.size());
@@ -297,7 +297,7 @@ void ColumnEmitter::emit_segment_in_turn(StageBody& body, std::vector<Reducer>& 
 }
 
 // Leaves each reduction's result in accumulator 0.
-void ColumnEmitter::emit_segment(StageBody& body, std::vector<Reducer>& reducers, const Chunk& chunk, Value* begin, Value* end) {
+void ColumnEmitter::emit_stretch(StageBody& body, std::vector<Reducer>& reducers, const Chunk& chunk, Value* begin, Value* end) {
   Value* step = first_step(ir.b.CreateSub(end, begin));
   Value* used = ir.b.CreateAdd(ir.b.CreateShl(step, 1), ir.i64(1));  // at least as many as the tree reads
   for (size_t r = 0; r < reducers.size(); ++r) clear(reducers[r], arrays[r], ir.i64(0), ir.min(used, ir.i64(kReduceLanes)));
@@ -352,7 +352,7 @@ void ColumnEmitter::prepare_places(const Stage& stage) {
   for (const LoopInput& input : stage.inputs) {
     if (input.kind != LoopInput::Kind::load) continue;
     if (reduced.size() == 1) steps[input.number] = kernel.stride(input.number, reduced[0]);
-    else if (!lists[input.number]) lists[input.number] = ir.array(ir.b.getInt64Ty(), kReduceSegment, "places");
+    else if (!lists[input.number]) lists[input.number] = ir.array(ir.b.getInt64Ty(), kReduceStretch, "places");
   }
 }
 
@@ -365,18 +365,18 @@ void ColumnEmitter::list_places(Value* begin, Value* end) {
   });
 }
 
-Point ColumnEmitter::point_of(Value* element, Value* segment_begin) {
+Point ColumnEmitter::point_of(Value* element, Value* stretch_begin) {
   Point point = row_point();
   for (unsigned p = 0; p < kernel.params(); ++p) {
     if (!steps[p] && !lists[p]) continue;
-    Value* offset = steps[p] ? ir.b.CreateMul(element, steps[p]) : ir.load_i64(lists[p], ir.b.CreateSub(element, segment_begin));
+    Value* offset = steps[p] ? ir.b.CreateMul(element, steps[p]) : ir.load_i64(lists[p], ir.b.CreateSub(element, stretch_begin));
     point.params[p].base = ir.at(point.params[p].base, offset);
   }
   return point;
 }
 
-Partial ColumnEmitter::add_element(StageBody& body, Reducer& reducer, const Chunk& chunk, Value* element, Value* segment_begin, Partial sum) {
-  body.enter(point_of(element, segment_begin));
+Partial ColumnEmitter::add_element(StageBody& body, Reducer& reducer, const Chunk& chunk, Value* element, Value* stretch_begin, Partial sum) {
+  body.enter(point_of(element, stretch_begin));
   body.begin(chunk);
   return reducer.combine(sum, reducer.element_of_column(body, lanes, element), lanes);
 }
@@ -407,7 +407,7 @@ void ColumnEmitter::emit_few_elements(StageBody& body, Reducer& reducer, TotalVa
 }
 
 // Leaves the result in accumulator 0.
-void ColumnEmitter::emit_segment_in_registers(StageBody& body, Reducer& reducer, AccumulatorArray& array, const Chunk& chunk, Value* begin,
+void ColumnEmitter::emit_stretch_in_registers(StageBody& body, Reducer& reducer, AccumulatorArray& array, const Chunk& chunk, Value* begin,
                                               Value* end) {
   const unsigned together = taken_together(chunk), apart = kReduceLanes / together;
   list_places(begin, end);

@@ -14,7 +14,6 @@
 namespace escapement {
 namespace {
 
-using Op = DimTable::Step::Op;
 using llvm::Value;
 
 class GuardEmitter {
@@ -78,14 +77,14 @@ class GuardEmitter {
     return b_.CreateAdd(rest, b_.CreateSelect(adjust, divisor, i64(0)));
   }
 
-  Value* compute(Op op, Value* a, Value* b) {
+  Value* compute(SizeOp op, Value* a, Value* b) {
     switch (op) {
-      case Op::add: return checked(llvm::Intrinsic::sadd_with_overflow, a, b);
-      case Op::mul: return checked(llvm::Intrinsic::smul_with_overflow, a, b);
-      case Op::floordiv: return floordiv(a, b);
-      case Op::mod: return mod(a, b);
-      case Op::min: return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, a, b);
-      case Op::max: return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, a, b);
+      case SizeOp::add: return checked(llvm::Intrinsic::sadd_with_overflow, a, b);
+      case SizeOp::mul: return checked(llvm::Intrinsic::smul_with_overflow, a, b);
+      case SizeOp::floordiv: return floordiv(a, b);
+      case SizeOp::mod: return mod(a, b);
+      case SizeOp::min: return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, a, b);
+      case SizeOp::max: return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, a, b);
       default: return compute_real(op, a, b);
     }
   }
@@ -106,20 +105,20 @@ class GuardEmitter {
     return b_.CreateFPToSI(b_.CreateSelect(fits, real, llvm::ConstantFP::get(b_.getDoubleTy(), 0)), b_.getInt64Ty());
   }
 
-  Value* compute_real(Op op, Value* a, Value* b) {
-    if (op == Op::real) return bits(b_.CreateSIToFP(a, b_.getDoubleTy()));
+  Value* compute_real(SizeOp op, Value* a, Value* b) {
+    if (op == SizeOp::real) return bits(b_.CreateSIToFP(a, b_.getDoubleTy()));
     Value* const x = real(a);
     Value* const y = is_unary(op) ? nullptr : real(b);
     switch (op) {
-      case Op::real_add: return finite(b_.CreateFAdd(x, y));
-      case Op::real_mul: return finite(b_.CreateFMul(x, y));
-      case Op::real_div: return finite(b_.CreateFDiv(x, y));   // by zero it is not
-      case Op::real_sqrt: return finite(b_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, x));
-      case Op::real_min: return b_.CreateSelect(b_.CreateFCmpOLT(y, x), b, a);
-      case Op::real_max: return b_.CreateSelect(b_.CreateFCmpOGT(y, x), b, a);
-      case Op::real_less: return b_.CreateZExt(b_.CreateFCmpOLT(x, y), b_.getInt64Ty());
-      case Op::real_floor: return whole(b_.CreateUnaryIntrinsic(llvm::Intrinsic::floor, x));
-      case Op::real_round: return whole(b_.CreateUnaryIntrinsic(llvm::Intrinsic::rint, x));
+      case SizeOp::real_add: return finite(b_.CreateFAdd(x, y));
+      case SizeOp::real_mul: return finite(b_.CreateFMul(x, y));
+      case SizeOp::real_div: return finite(b_.CreateFDiv(x, y));   // by zero it is not
+      case SizeOp::real_sqrt: return finite(b_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, x));
+      case SizeOp::real_min: return b_.CreateSelect(b_.CreateFCmpOLT(y, x), b, a);
+      case SizeOp::real_max: return b_.CreateSelect(b_.CreateFCmpOGT(y, x), b, a);
+      case SizeOp::real_less: return b_.CreateZExt(b_.CreateFCmpOLT(x, y), b_.getInt64Ty());
+      case SizeOp::real_floor: return whole(b_.CreateUnaryIntrinsic(llvm::Intrinsic::floor, x));
+      case SizeOp::real_round: return whole(b_.CreateUnaryIntrinsic(llvm::Intrinsic::rint, x));
       default: break;
     }
     throw InternalError("a guard program has an instruction without an operation");

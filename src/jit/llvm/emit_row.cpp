@@ -5,7 +5,7 @@
 //   general  any strides and any number of reduced axes: before each chunk a small loop lists where its elements lie, unless what the
 //            stage uses lies as the fast variant wants it, along the whole row or in runs (row_layout.h)
 //   alone    a column nest of which there is one column: as fast, whatever its parameters are along the columns
-//   partial  first stage only, some segments of each row, results to scratch
+//   partial  first stage only, some stretches of each row, results to scratch
 //   finish   first stage's totals from scratch, then the other stages
 //
 // What a later stage would compute again (computed_again.h) is kept on the stack in between, for the first elements of a row: what fits the
@@ -81,8 +81,8 @@ struct RowEmitter {
   void reduce_elements(StageBody& body, RowReduction& reduction, Lies how);
   void write_partials(const Stage& stage, Value* row_number);
   void read_partials(const Stage& stage, Value* row_number);
-  Value* scratch_slot(Value* row_number, Value* segment, size_t reduction, size_t count);
-  Value* segment_count();
+  Value* scratch_slot(Value* row_number, Value* stretch, size_t reduction, size_t count);
+  Value* stretch_count();
 };
 
 std::vector<unsigned> RowEmitter::axes(bool reduced) const {
@@ -375,12 +375,12 @@ void RowEmitter::reduce_elements(StageBody& body, RowReduction& reduction, Lies 
 
 // --- split rows
 
-Value* RowEmitter::segment_count() {
-  return ir.b.CreateSDiv(ir.b.CreateAdd(length, ir.i64(kReduceSegment - 1)), ir.i64(kReduceSegment));
+Value* RowEmitter::stretch_count() {
+  return ir.b.CreateSDiv(ir.b.CreateAdd(length, ir.i64(kReduceStretch - 1)), ir.i64(kReduceStretch));
 }
 
-Value* RowEmitter::scratch_slot(Value* row_number, Value* segment, size_t reduction, size_t count) {
-  Value* place = ir.b.CreateAdd(ir.b.CreateMul(row_number, segment_count()), segment);
+Value* RowEmitter::scratch_slot(Value* row_number, Value* stretch, size_t reduction, size_t count) {
+  Value* place = ir.b.CreateAdd(ir.b.CreateMul(row_number, stretch_count()), stretch);
   place = ir.b.CreateAdd(ir.b.CreateMul(place, ir.i64(static_cast<int64_t>(count))), ir.i64(static_cast<int64_t>(reduction)));
   return ir.slot_i64(kernel.scratch, ir.b.CreateMul(place, ir.i64(2)));
 }
@@ -392,9 +392,9 @@ void RowEmitter::write_partials(const Stage& stage, Value* row_number) {
   ir.if_then(ir.b.CreateICmpSLT(kernel.inner_begin, kernel.inner_end), [&] {
     body.enter(element);
     ir.loop("part", kernel.inner_begin, kernel.inner_end, 1, [&](Value* number) {
-      Value* begin = ir.b.CreateMul(number, ir.i64(kReduceSegment));
-      Value* end = ir.min(ir.b.CreateAdd(begin, ir.i64(kReduceSegment)), length);
-      std::vector<Partial> parts = reduction.segment(begin, end);
+      Value* begin = ir.b.CreateMul(number, ir.i64(kReduceStretch));
+      Value* end = ir.min(ir.b.CreateAdd(begin, ir.i64(kReduceStretch)), length);
+      std::vector<Partial> parts = reduction.stretch(begin, end);
       for (size_t r = 0; r < parts.size(); ++r) {
         Value* slot = scratch_slot(row_number, number, r, parts.size());
         ir.b.CreateStore(to_bits(ir, reduction.reducers()[r].type(), parts[r].value), slot);

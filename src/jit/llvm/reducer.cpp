@@ -56,11 +56,11 @@ Partial Reducer::identity(unsigned lanes, llvm::Type* index_type) {
   return {value, ir_.splat(llvm::ConstantInt::get(index_type, none), lanes)};
 }
 
-Partial Reducer::element(StageBody& body, const Chunk& chunk, Value* segment_begin) {
+Partial Reducer::element(StageBody& body, const Chunk& chunk, Value* stretch_begin) {
   llvm::Type* i32 = ir_.b.getInt32Ty();
   Partial found{body.value(reduction_.value), nullptr};
   if (has_index()) {
-    Value* first = ir_.b.CreateTrunc(ir_.b.CreateSub(chunk.position, segment_begin), i32);
+    Value* first = ir_.b.CreateTrunc(ir_.b.CreateSub(chunk.position, stretch_begin), i32);
     found.index = ir_.b.CreateAdd(ir_.splat(first, chunk.lanes), ir_.iota(i32, chunk.lanes));
   }
   if (!chunk.mask) return found;
@@ -123,14 +123,14 @@ Partial Reducer::tree(std::vector<Partial> vectors, unsigned lanes) {
   return result;
 }
 
-Partial Reducer::in_row(Partial segment, Value* segment_begin) {
+Partial Reducer::in_row(Partial stretch, Value* stretch_begin) {
   if (has_index()) {
-    llvm::Type* wide = segment.index->getType()->getWithNewType(ir_.b.getInt64Ty());
+    llvm::Type* wide = stretch.index->getType()->getWithNewType(ir_.b.getInt64Ty());
     auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(wide);
-    Value* begin = ir_.splat(segment_begin, vector ? vector->getNumElements() : 1);
-    segment.index = ir_.b.CreateAdd(ir_.b.CreateSExt(segment.index, wide), begin);
+    Value* begin = ir_.splat(stretch_begin, vector ? vector->getNumElements() : 1);
+    stretch.index = ir_.b.CreateAdd(ir_.b.CreateSExt(stretch.index, wide), begin);
   }
-  return segment;
+  return stretch;
 }
 
 // --- totals
@@ -146,15 +146,15 @@ void Reducer::reset(TotalVar total, unsigned lanes) {
   if (compensated()) ir_.set(total.error, ir_.constant(type_, 0, lanes));
 }
 
-void Reducer::begin(TotalVar total, Partial segment) { set(ir_, total.sum, segment); }
+void Reducer::begin(TotalVar total, Partial stretch) { set(ir_, total.sum, stretch); }
 
-void Reducer::add(TotalVar total, Partial segment, unsigned lanes) {
-  const Partial before = get(ir_, total.sum), after = combine(before, segment, lanes);
+void Reducer::add(TotalVar total, Partial stretch, unsigned lanes) {
+  const Partial before = get(ir_, total.sum), after = combine(before, stretch, lanes);
   set(ir_, total.sum, after);
   if (!compensated()) return;
   auto& b = ir_.b;
   Value* taken = b.CreateFSub(after.value, before.value);
-  Value* lost = b.CreateFAdd(b.CreateFSub(before.value, b.CreateFSub(after.value, taken)), b.CreateFSub(segment.value, taken));
+  Value* lost = b.CreateFAdd(b.CreateFSub(before.value, b.CreateFSub(after.value, taken)), b.CreateFSub(stretch.value, taken));
   ir_.set(total.error, b.CreateFAdd(ir_.get(total.error), lost));
 }
 

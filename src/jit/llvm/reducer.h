@@ -7,7 +7,7 @@
 
 namespace escapement {
 
-// An intermediate result. `index` only for argmax and argmin: where in the row (or, 32 bits wide, in the segment) the value stood.
+// An intermediate result. `index` only for argmax and argmin: where in the row (or, 32 bits wide, in the stretch) the value stood.
 struct Partial {
   Value* value = nullptr;
   Value* index = nullptr;
@@ -18,7 +18,7 @@ struct PartialVar {
   Var value, index;
 };
 
-// What the segments so far come to, reduce::Total.
+// What the stretches so far come to, reduce::Total.
 struct TotalVar {
   PartialVar sum;
   Var error;  // floating-point sums only
@@ -33,16 +33,16 @@ class Reducer {
   bool has_index() const { return row_.gives_position(); }
   uint32_t row_value() const { return reduction_.row_value; }
   Partial identity(unsigned lanes, llvm::Type* index_type);
-  Partial element(StageBody& body, const Chunk& chunk, Value* segment_begin);   // along a row; unused lanes: identity
-  Partial element_of_column(StageBody& body, unsigned lanes, Value* index);     // all lanes stand at `index` of the segment
+  Partial element(StageBody& body, const Chunk& chunk, Value* stretch_begin);   // along a row; unused lanes: identity
+  Partial element_of_column(StageBody& body, unsigned lanes, Value* index);     // all lanes stand at `index` of the stretch
   Partial combine(Partial a, Partial b, unsigned lanes);                   // a stands before b
   Partial combine_later(Partial a, Partial b);   // with an index: the same where all indices of a are lower than b's
   Partial tree(std::vector<Partial> vectors, unsigned lanes);              // all 32 accumulators, L a vector, to one scalar
-  Partial in_row(Partial segment, Value* segment_begin);                   // index within the segment -> within the row
+  Partial in_row(Partial stretch, Value* stretch_begin);                   // index within the stretch -> within the row
   TotalVar total(unsigned lanes);
   void reset(TotalVar total, unsigned lanes);
-  void begin(TotalVar total, Partial segment);   // after a reset: the same as add, as a sum is never -0
-  void add(TotalVar total, Partial segment, unsigned lanes);
+  void begin(TotalVar total, Partial stretch);   // after a reset: the same as add, as a sum is never -0
+  void add(TotalVar total, Partial stretch, unsigned lanes);
   Value* result(TotalVar total, unsigned lanes);
   bool may_settle() const { return row_.accumulator == Accumulator::truth; }
   Value* is_settled(TotalVar total);   // i1, of one lane: what is left to add changes nothing

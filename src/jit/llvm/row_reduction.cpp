@@ -33,16 +33,16 @@ void RowReduction::write_results(std::vector<Value*>& row_values) {
 }
 
 void RowReduction::add_all(Value* length) {
-  add_segments(length, [&](Value* begin, Value* end) { add_flat(begin, end); });
+  add_stretches(length, [&](Value* begin, Value* end) { add_flat(begin, end); });
 }
 
 void RowReduction::add_listed(Value* length, Place place) {
-  add_segments(length, [&](Value* begin, Value* end) { accumulate(begin, end, begin, true, place); });
+  add_stretches(length, [&](Value* begin, Value* end) { accumulate(begin, end, begin, true, place); });
 }
 
 void RowReduction::add_runs(Value* length, EnterRun enter) {
   Var from = ir_.var(ir_.b.getInt64Ty(), "from");
-  add_segments(length, [&](Value* begin, Value* end) {
+  add_stretches(length, [&](Value* begin, Value* end) {
     ir_.set(from, begin);
     ir_.while_loop("run", [&] { return ir_.b.CreateICmpSLT(ir_.get(from), end); }, [&] {
       Value *at = ir_.get(from), *to = ir_.min(enter(at), end);
@@ -52,12 +52,12 @@ void RowReduction::add_runs(Value* length, EnterRun enter) {
   });
 }
 
-void RowReduction::add_segments(Value* length, llvm::function_ref<void(Value* begin, Value* end)> add_elements) {
-  each_segment(length, [&](Value* begin) {
+void RowReduction::add_stretches(Value* length, llvm::function_ref<void(Value* begin, Value* end)> add_elements) {
+  each_stretch(length, [&](Value* begin) {
     clear();
-    add_elements(begin, ir_.min(ir_.b.CreateAdd(begin, ir_.i64(kReduceSegment)), length));
+    add_elements(begin, ir_.min(ir_.b.CreateAdd(begin, ir_.i64(kReduceStretch)), length));
     std::vector<Partial> parts = folded(begin);
-    // The first segment is the total so far, with no error: that saves short rows a long chain of additions.
+    // The first stretch is the total so far, with no error: that saves short rows a long chain of additions.
     Value* first = ir_.b.CreateICmpEQ(begin, ir_.i64(0));
     ir_.if_then(first, [&] {
       for (size_t r = 0; r < parts.size(); ++r) reducers_[r].begin(totals_[r], parts[r]);
@@ -79,19 +79,19 @@ Value* RowReduction::is_settled() {
   return all;
 }
 
-void RowReduction::each_segment(Value* length, llvm::function_ref<void(Value*)> add_segment) {
-  if (!may_settle()) return ir_.loop("segment", ir_.i64(0), length, kReduceSegment, add_segment);
+void RowReduction::each_stretch(Value* length, llvm::function_ref<void(Value*)> add_stretch) {
+  if (!may_settle()) return ir_.loop("stretch", ir_.i64(0), length, kReduceStretch, add_stretch);
   Var begin = ir_.var(ir_.i64(0), "begin");
   const auto goes_on = [&] { return ir_.b.CreateAnd(ir_.b.CreateICmpSLT(ir_.get(begin), length), ir_.b.CreateNot(is_settled())); };
-  ir_.while_loop("segment", goes_on, [&] {
-    add_segment(ir_.get(begin));
-    ir_.set(begin, ir_.b.CreateAdd(ir_.get(begin), ir_.i64(kReduceSegment)));
+  ir_.while_loop("stretch", goes_on, [&] {
+    add_stretch(ir_.get(begin));
+    ir_.set(begin, ir_.b.CreateAdd(ir_.get(begin), ir_.i64(kReduceStretch)));
   });
 }
 
-// --- one segment
+// --- one stretch
 
-std::vector<Partial> RowReduction::segment(Value* begin, Value* end) {
+std::vector<Partial> RowReduction::stretch(Value* begin, Value* end) {
   clear();
   add_flat(begin, end);
   return folded(begin);
@@ -128,55 +128,55 @@ void RowReduction::add_flat(Value* begin, Value* end) {
   }
 }
 
-void RowReduction::main_in_registers(Value* begin, Value* end, Value* segment_begin) {
+void RowReduction::main_in_registers(Value* begin, Value* end, Value* stretch_begin) {
   ir_.loop("main", begin, end, kReduceLanes, [&](Value* i) {
     for (unsigned v = 0; v < vectors(); ++v)
-      add_to_register(v, full_chunk(ir_.b.CreateAdd(i, ir_.i64(v * lanes_)), lanes_), segment_begin);
+      add_to_register(v, full_chunk(ir_.b.CreateAdd(i, ir_.i64(v * lanes_)), lanes_), stretch_begin);
   });
 }
 
-void RowReduction::add_to_register(unsigned vector, const Chunk& chunk, Value* segment_begin) {
+void RowReduction::add_to_register(unsigned vector, const Chunk& chunk, Value* stretch_begin) {
   body_.begin(chunk);
   for (size_t r = 0; r < reducers_.size(); ++r) {
     PartialVar sum = registers_[r][vector];
-    set(ir_, sum, reducers_[r].combine(get(ir_, sum), reducers_[r].element(body_, chunk, segment_begin), lanes_));
+    set(ir_, sum, reducers_[r].combine(get(ir_, sum), reducers_[r].element(body_, chunk, stretch_begin), lanes_));
   }
   body_.store();
 }
 
 // The vectors that have elements left, from the first on.
-void RowReduction::tail_in_registers(Value* from, Value* to, Value* segment_begin, unsigned vector) {
+void RowReduction::tail_in_registers(Value* from, Value* to, Value* stretch_begin, unsigned vector) {
   if (vector == vectors()) return;
   ir_.if_then(ir_.b.CreateICmpSLT(from, to), [&] {
-    add_to_register(vector, masked_chunk(ir_, from, to, lanes_), segment_begin);
-    tail_in_registers(ir_.b.CreateAdd(from, ir_.i64(lanes_)), to, segment_begin, vector + 1);
+    add_to_register(vector, masked_chunk(ir_, from, to, lanes_), stretch_begin);
+    tail_in_registers(ir_.b.CreateAdd(from, ir_.i64(lanes_)), to, stretch_begin, vector + 1);
   });
 }
 
-void RowReduction::add_to_arrays(const Chunk& chunk, Value* segment_begin) {
-  Value* slot = ir_.b.CreateAnd(ir_.b.CreateSub(chunk.position, segment_begin), ir_.i64(kReduceLanes - 1));
+void RowReduction::add_to_arrays(const Chunk& chunk, Value* stretch_begin) {
+  Value* slot = ir_.b.CreateAnd(ir_.b.CreateSub(chunk.position, stretch_begin), ir_.i64(kReduceLanes - 1));
   body_.begin(chunk);
   for (size_t r = 0; r < reducers_.size(); ++r) {
-    Partial sum = reducers_[r].combine(arrays_[r].load(slot, lanes_), reducers_[r].element(body_, chunk, segment_begin), lanes_);
+    Partial sum = reducers_[r].combine(arrays_[r].load(slot, lanes_), reducers_[r].element(body_, chunk, stretch_begin), lanes_);
     arrays_[r].store(slot, lanes_, sum);
   }
   body_.store();
 }
 
-void RowReduction::accumulate(Value* from, Value* to, Value* segment_begin, bool masked, Place place) {
+void RowReduction::accumulate(Value* from, Value* to, Value* stretch_begin, bool masked, Place place) {
   ir_.loop(masked ? "tail" : "main", from, to, lanes_, [&](Value* i) {
     const Chunk chunk = masked ? masked_chunk(ir_, i, to, lanes_) : full_chunk(i, lanes_);
     if (place) place(chunk);
-    add_to_arrays(chunk, segment_begin);
+    add_to_arrays(chunk, stretch_begin);
   });
 }
 
-// Elements of a part of a segment. Which lane an element is of depends on where it stands in the segment, so a run begins and ends anywhere in what is taken at a
+// Elements of a part of a stretch. Which lane an element is of depends on where it stands in the stretch, so a run begins and ends anywhere in what is taken at a
 // time: the rest of that is masked, and a lane without an element is left as it is by the identity (a sum that began at +0 is never -0).
-void RowReduction::add_run(Value* from, Value* to, Value* segment_begin) {
+void RowReduction::add_run(Value* from, Value* to, Value* stretch_begin) {
   const int64_t step = in_registers_ ? kReduceLanes : lanes_;
   const auto floor = [&](Value* element) {
-    return ir_.b.CreateAdd(segment_begin, ir_.b.CreateAnd(ir_.b.CreateSub(element, segment_begin), ir_.i64(-step)));
+    return ir_.b.CreateAdd(stretch_begin, ir_.b.CreateAnd(ir_.b.CreateSub(element, stretch_begin), ir_.i64(-step)));
   };
   Var at = ir_.var(floor(from), "at");
   Value* whole_end = floor(to);
@@ -184,20 +184,20 @@ void RowReduction::add_run(Value* from, Value* to, Value* segment_begin) {
     Value* begin = ir_.get(at);
     Value* whole = ir_.b.CreateAnd(ir_.b.CreateICmpSGE(begin, from), ir_.b.CreateICmpSLT(begin, whole_end));
     ir_.if_else(whole, [&] {
-      if (in_registers_) main_in_registers(begin, whole_end, segment_begin);
-      else accumulate(begin, whole_end, segment_begin, false, {});
+      if (in_registers_) main_in_registers(begin, whole_end, stretch_begin);
+      else accumulate(begin, whole_end, stretch_begin, false, {});
       ir_.set(at, whole_end);
     }, [&] {
-      add_masked(begin, from, to, segment_begin);
+      add_masked(begin, from, to, stretch_begin);
       ir_.set(at, ir_.b.CreateAdd(begin, ir_.i64(step)));
     });
   });
 }
 
-void RowReduction::add_masked(Value* begin, Value* from, Value* to, Value* segment_begin) {
-  if (!in_registers_) return add_to_arrays(masked_chunk(ir_, begin, from, to, lanes_), segment_begin);
+void RowReduction::add_masked(Value* begin, Value* from, Value* to, Value* stretch_begin) {
+  if (!in_registers_) return add_to_arrays(masked_chunk(ir_, begin, from, to, lanes_), stretch_begin);
   for (unsigned v = 0; v < vectors(); ++v)
-    add_to_register(v, masked_chunk(ir_, ir_.b.CreateAdd(begin, ir_.i64(v * lanes_)), from, to, lanes_), segment_begin);
+    add_to_register(v, masked_chunk(ir_, ir_.b.CreateAdd(begin, ir_.i64(v * lanes_)), from, to, lanes_), stretch_begin);
 }
 
 void RowReduction::registers_to_arrays() {

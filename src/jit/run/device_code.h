@@ -18,7 +18,7 @@ enum class Team : uint8_t {
   tile,     // map: the threads of a block on a piece of the vector axis
   warp,     // row: a warp on a row
   block,    // row: a block on a row; column: a block on 32 columns
-  partial,  // row: a warp on a segment of the first stage, results to scratch; column: a block on a segment of 32 columns
+  partial,  // row: a warp on a stretch of the first stage, results to scratch; column: a block on a stretch of 32 columns
   finish,   // as block, the first stage's results from scratch
 };
 

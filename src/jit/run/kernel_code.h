@@ -11,8 +11,8 @@ namespace escapement {
 enum class Variant : uint8_t {
   fast,     // every parameter has its expected inner stride; row: the reduced axes are one axis
   general,  // any strides
-  partial,  // row with one reducing stage first: segments [inner_begin, inner_end) of rows [outer_begin, outer_end) to args.scratch
-  finish,   // row: combines the partial results of rows [outer_begin, outer_end) (inner_end = number of segments), runs later stages
+  partial,  // row with one reducing stage first: stretches [inner_begin, inner_end) of rows [outer_begin, outer_end) to args.scratch
+  finish,   // row: combines the partial results of rows [outer_begin, outer_end) (inner_end = number of stretches), runs later stages
   block,    // row, column: with its one reduced axis of 1 to kBlockLength elements: the vector runs across the rows
   strided,  // map: any strides, but for parameters that are the same all along the vector axis: they are
   tile,     // map: as fast, but some parameters' elements are adjacent along the last axis but one instead of the last

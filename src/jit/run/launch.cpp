@@ -231,7 +231,7 @@ Geometry tuned_sizes(const LoopNest& nest, const Geometry& geometry) {
 }
 
 bool worth_tuning(const LaunchRecipe& recipe, const Launch& launch, int64_t row_length) {
-  if (recipe.hot_launches == 0 || launch.segments != 0) return false;
+  if (recipe.hot_launches == 0 || launch.stretches != 0) return false;
   // The block variant runs across the rows: their length matters little to it.
   const bool along_rows = recipe.code->nest().schedule == Schedule::row && launch.variant != Variant::block;
   return along_rows && row_length >= 1 && row_length <= kTunedLength;
@@ -332,18 +332,18 @@ void prepare(const LaunchRecipe& recipe, std::span<const int64_t> table, int thr
   launch.outer = points.parallel;
   launch.inner = nest.schedule == Schedule::row ? 1 : points.vector;
   launch.empty = points.parallel == 0 || points.vector == 0;
-  launch.segments = 0;
+  launch.stretches = 0;
   launch.takes_long = false;
   if (launch.empty) return;
   const int64_t elements = points.parallel * points.reduced * points.vector;  // checked where the sizes were multiplied
   int64_t cost = 0;
   if (__builtin_mul_overflow(elements, recipe.cost_per_element, &cost)) cost = INT64_MAX;
-  if (launch.staging && launch.staging.pieces != Staging::Pieces::segments) plan_block(recipe, launch);
+  if (launch.staging && launch.staging.pieces != Staging::Pieces::stretches) plan_block(recipe, launch);
   plan_tile(recipe, launch);
   launch.takes_long = cost >= kSerialCost;
   cut(nest, cost, threads, launch);
-  if (launch.threads > 1 || launch.staging.pieces == Staging::Pieces::segments) plan_split(recipe, points.reduced, launch);
-  if (launch.segments == 0) launch.function = recipe.code->function(launch.variant);
+  if (launch.threads > 1 || launch.staging.pieces == Staging::Pieces::stretches) plan_split(recipe, points.reduced, launch);
+  if (launch.stretches == 0) launch.function = recipe.code->function(launch.variant);
   launch.uses = 0;
   launch.tunable = worth_tuning(recipe, launch, points.reduced);
   if (launch.tunable) use_tuned(recipe, 1, launch);
@@ -366,7 +366,7 @@ int64_t run(const LaunchRecipe& recipe, Launch& launch, std::span<void* const> b
   }
   int64_t failure = 0;
   const KernelArgs args = arguments(launch, &failure);
-  if (launch.segments > 0) {
+  if (launch.stretches > 0) {
     run_split(recipe, launch, args, host);
   } else if (launch.outer_chunks * launch.inner_chunks == 1) {
     call(recipe, launch, args, 0, launch.outer, 0, launch.inner);

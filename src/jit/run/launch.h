@@ -89,7 +89,7 @@ struct Launch {
   int64_t outer = 1, inner = 1;    // the kernel's two ranges
   int64_t outer_step = 1, inner_step = 1, outer_chunks = 1, inner_chunks = 1;
   int threads = 1;
-  int64_t segments = 0;            // > 0: split; partial results go to scratch
+  int64_t stretches = 0;            // > 0: split; partial results go to scratch
   KernelFunction finish = nullptr;
   std::vector<uint64_t> scratch;
   std::unique_ptr<PreparedLaunch> on_device;   // of a plan for a device: then nothing below `data` is meant

@@ -12,7 +12,7 @@ namespace escapement {
 
 inline constexpr int64_t kBlockRows = 32;    // a multiple of every number of vector lanes
 inline constexpr int64_t kTileLines = 32;    // elements of such a "row" in a tile
-inline constexpr int64_t kBlockLength = 48;  // elements of the longest row; no more than one segment of the canonical order
+inline constexpr int64_t kBlockLength = 48;  // elements of the longest row; no more than one stretch of the canonical order
 
 // rows: address of the first of `count` (1 to kBlockRows) rows, `stride` bytes apart, of `length` elements, `pitch` bytes apart.
 using GatherRows = void (*)(void* block, const void* rows, int64_t stride, int64_t count, int64_t length, int64_t pitch);   // rows past count: the last

@@ -9,15 +9,13 @@
 namespace escapement {
 namespace {
 
-using Op = DimTable::Step::Op;
-
-[[noreturn]] void refuse(Op op, int64_t divisor) {
+[[noreturn]] void refuse(SizeOp op, int64_t divisor) {
   if (divides(op) && divisor == 0) throw UserError("a size of this call is divided by zero");
   if (is_real_op(op)) throw UserError("the arithmetic on the sizes of this call leaves the finite floating-point numbers or 64 bits");
   throw UserError("the arithmetic on the sizes of this call overflows 64 bits");
 }
 
-int64_t apply(Op op, int64_t a, int64_t b) {
+int64_t apply(SizeOp op, int64_t a, int64_t b) {
   const ExactSize result = exact(op, a, b);
   if (!result) refuse(op, b);
   return *result;
@@ -42,7 +40,7 @@ Slot ShapeProgram::add_constant(int64_t value) {
   return entry->second;
 }
 
-Slot ShapeProgram::emit(Op op, Slot a, Slot b) {
+Slot ShapeProgram::emit(SizeOp op, Slot a, Slot b) {
   if (commutes(op) && b < a) std::swap(a, b);
   const auto [entry, added] = slot_of_code_.try_emplace(Key{op, a, b}, 0);
   if (added) {
@@ -56,11 +54,11 @@ Slot ShapeProgram::add(Dim dim) {
   if (const auto known = slot_of_dim_.find(dim); known != slot_of_dim_.end()) return known->second;
   std::vector<Slot> stack;
   for (const DimTable::Step& step : dims_->outer_steps(dim)) {
-    if (step.op == Op::constant) {
+    if (step.op == SizeOp::constant) {
       stack.push_back(add_constant(step.constant));
-    } else if (step.op == Op::dim) {
+    } else if (step.op == SizeOp::dim) {
       stack.push_back(add(step.dim));
-    } else if (step.op == Op::symbol) {
+    } else if (step.op == SizeOp::symbol) {
       stack.push_back(step.symbol.index);
     } else {
       ESCAPEMENT_CHECK(stack.size() >= 2, "a postfix size expression lacks an operand");

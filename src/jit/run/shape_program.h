@@ -19,9 +19,8 @@ using Slot = uint32_t;
 
 class ShapeProgram {
  public:
-  using Op = DimTable::Step::Op;
   struct Code {                        // table[result] = op(table[a], table[b])
-    Op op;
+    SizeOp op;
     Slot a, b, result;
   };
 
@@ -44,7 +43,7 @@ class ShapeProgram {
   void evaluate(uint32_t level, std::span<int64_t> table) const;
 
  private:
-  Slot emit(Op op, Slot a, Slot b);
+  Slot emit(SizeOp op, Slot a, Slot b);
   Slot new_slot(uint32_t level);
 
   const DimTable* dims_;               // used while building only
@@ -54,7 +53,7 @@ class ShapeProgram {
   std::vector<Code> code_;             // after finish: ascending levels
   std::vector<uint32_t> begin_of_level_;
   struct Key {
-    Op op;
+    SizeOp op;
     Slot a, b;
     friend bool operator==(const Key&, const Key&) = default;
   };

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kLine = 64;
 constexpr int64_t kFewColumns = 32;
-constexpr int64_t kLongRun = 2 * kReduceSegment;
+constexpr int64_t kLongRun = 2 * kReduceStretch;
 constexpr int64_t kKeptBytes = 1 << 20;           // of memory that a thread keeps for its next launch
 
 int64_t round_to_line(int64_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
@@ -167,7 +167,7 @@ class Planner {
       if (operand.shared && operand.written) return false;
     }
     if (!is_row()) return choose_columns();
-    return (suits_segments() && choose_segments()) || choose_rows() || choose_segments();
+    return (suits_stretches() && choose_stretches()) || choose_rows() || choose_stretches();
   }
 
   bool choose_columns() {
@@ -202,8 +202,8 @@ class Planner {
     return staging_.block * bytes <= limits_.largest;
   }
 
-  // Rows whose elements come in runs, so long that most segments lie in one, or of long rows.
-  bool suits_segments() const {
+  // Rows whose elements come in runs, so long that most stretches lie in one, or of long rows.
+  bool suits_stretches() const {
     const bool long_rows = row_bytes() > limits_.long_row;
     const auto runs = [&](const Staging::Operand& operand) {
       if (operand.each.empty()) return false;
@@ -213,20 +213,20 @@ class Planner {
     return !staging_.operands.empty() && !has_adjacent_rows() && std::all_of(staging_.operands.begin(), staging_.operands.end(), runs);
   }
 
-  bool choose_segments() {
+  bool choose_stretches() {
     const auto walks = [](const Stage& stage) { return stage.kind == Stage::Kind::each_element; };
     const bool once = std::count_if(nest_.stages.begin(), nest_.stages.end(), walks) == 1;
     if (!once || in_runs_ || !recipe_.code->has(Variant::partial) || !recipe_.code->has(Variant::finish)) return false;
     int64_t bytes = 0;
     for (Staging::Operand& operand : staging_.operands) {
-      bytes += operand.element * kReduceSegment;
+      bytes += operand.element * kReduceStretch;
       operand.outer = std::move(operand.points);
       operand.points = std::move(operand.each);
       operand.each.clear();
       operand.shared = false;
     }
-    staging_.block = std::max<int64_t>(limits_.segments / bytes, 1);
-    staging_.pieces = Staging::Pieces::segments;
+    staging_.block = std::max<int64_t>(limits_.stretches / bytes, 1);
+    staging_.pieces = Staging::Pieces::stretches;
     return true;
   }
 
@@ -235,10 +235,10 @@ class Planner {
   void lay_out() {
     for (Staging::Operand& operand : staging_.operands) {
       const bool rows = staging_.pieces == Staging::Pieces::rows;
-      const int64_t length = staging_.pieces == Staging::Pieces::segments ? 1 : points_of(operand.each) * operand.element;
+      const int64_t length = staging_.pieces == Staging::Pieces::stretches ? 1 : points_of(operand.each) * operand.element;
       operand.pitch = !rows ? operand.element : operand.shared ? 0 : apart(length);
       operand.offset = staging_.bytes;
-      const int64_t points = staging_.block * (staging_.pieces == Staging::Pieces::segments ? kReduceSegment : 1);
+      const int64_t points = staging_.block * (staging_.pieces == Staging::Pieces::stretches ? kReduceStretch : 1);
       const int64_t line = rows ? operand.element : apart(staging_.block * operand.element);   // from one element of `each` to the next
       int64_t next = line;
       for (size_t i = operand.each.size(); i-- > 0; next *= operand.each[i].extent) operand.each[i].to = next;
@@ -249,10 +249,10 @@ class Planner {
 
   // As the kernel sees the copy.
   void set_strides(const Staging::Operand& operand, int64_t line) {
-    const bool segments = staging_.pieces == Staging::Pieces::segments;
-    int64_t element = segments ? operand.element : line, row = operand.pitch;
+    const bool stretches = staging_.pieces == Staging::Pieces::stretches;
+    int64_t element = stretches ? operand.element : line, row = operand.pitch;
     for (size_t axis = nest_.axes.size(); axis-- > 0;) {
-      if (repeats_in_column(operand, axis) || (segments && !nest_.axes[axis].reduced)) continue;
+      if (repeats_in_column(operand, axis) || (stretches && !nest_.axes[axis].reduced)) continue;
       int64_t& to = stride(operand.param, axis);
       const bool reduced = nest_.axes[axis].reduced;
       int64_t& next = reduced ? element : row;
@@ -352,34 +352,34 @@ class StagedRun {
     }
   }
 
-  // Segments that lie as they should are not copied: all rows have theirs in one call, which is how they follow each other in memory.
-  void segments(int64_t ob, int64_t oe, int64_t begin, int64_t end) {
+  // Stretches that lie as they should are not copied: all rows have theirs in one call, which is how they follow each other in memory.
+  void stretches(int64_t ob, int64_t oe, int64_t begin, int64_t end) {
     const int64_t length = points_of(staging_.operands[0].points);
-    for (int64_t segment = begin, last = 0; segment < end; segment = last) {
-      last = std::min(segment + in_one_run(segment * kReduceSegment, length), end);
-      if (last > segment) {
-        stay(segment * kReduceSegment);
-        call(ob, oe, segment, last);
+    for (int64_t stretch = begin, last = 0; stretch < end; stretch = last) {
+      last = std::min(stretch + in_one_run(stretch * kReduceStretch, length), end);
+      if (last > stretch) {
+        stay(stretch * kReduceStretch);
+        call(ob, oe, stretch, last);
         continue;
       }
-      for (last = segment + 1; last < std::min(segment + staging_.block, end) && in_one_run(last * kReduceSegment, length) == 0;) ++last;
+      for (last = stretch + 1; last < std::min(stretch + staging_.block, end) && in_one_run(last * kReduceStretch, length) == 0;) ++last;
       for (int64_t row = ob; row < oe; ++row) {
         go_to(row);
-        piece(segment * kReduceSegment, std::min(last * kReduceSegment, length), true, [&] { call(row, row + 1, segment, last); });
+        piece(stretch * kReduceStretch, std::min(last * kReduceStretch, length), true, [&] { call(row, row + 1, stretch, last); });
       }
     }
   }
 
  private:
-  // How many segments from an element on lie in memory as the kernel wants them, for every operand.
+  // How many stretches from an element on lie in memory as the kernel wants them, for every operand.
   int64_t in_one_run(int64_t element, int64_t length) const {
-    int64_t segments = INT64_MAX;
+    int64_t stretches = INT64_MAX;
     for (const Staging::Operand& operand : staging_.operands) {
       const CopyAxis& run = operand.points.back();
       const int64_t left = run.from == operand.element ? run.extent - element % run.extent : 0;
-      segments = std::min(segments, left == length - element ? (left + kReduceSegment - 1) / kReduceSegment : left / kReduceSegment);
+      stretches = std::min(stretches, left == length - element ? (left + kReduceStretch - 1) / kReduceStretch : left / kReduceStretch);
     }
-    return segments;
+    return stretches;
   }
 
   // The operands where they are, seen as if element 0 stood as far before `element` as in a copy.
@@ -415,8 +415,8 @@ class StagedRun {
     for (size_t i = 0; i < staging_.operands.size(); ++i) {
       const Staging::Operand& operand = staging_.operands[i];
       std::byte* const to = blocks_.at(operand.offset) - (operand.shared ? 0 : begin * operand.pitch);
-      // A segment's kernel still steps from row to row through memory.
-      const bool steps = staging_.pieces == Staging::Pieces::segments;
+      // A stretch's kernel still steps from row to row through memory.
+      const bool steps = staging_.pieces == Staging::Pieces::stretches;
       data_[operand.param] = to - (steps ? memory_[i] - static_cast<std::byte*>(launch_.data[operand.param]) : 0);
       if (!operand.read || (operand.shared && !first)) continue;
       const int64_t from = operand.shared ? 0 : begin, last = operand.shared ? 1 : end;
@@ -449,7 +449,7 @@ void run_staged(const LaunchRecipe& recipe, const Launch& launch, Variant varian
     case Staging::Pieces::none: break;
     case Staging::Pieces::rows: return run.rows(outer_begin, outer_end, inner_begin, inner_end);
     case Staging::Pieces::columns: return run.columns(outer_begin, outer_end, inner_begin, inner_end);
-    case Staging::Pieces::segments: return run.segments(outer_begin, outer_end, inner_begin, inner_end);
+    case Staging::Pieces::stretches: return run.stretches(outer_begin, outer_end, inner_begin, inner_end);
   }
 }
 

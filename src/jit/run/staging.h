@@ -5,7 +5,7 @@
 //
 //   rows      some rows, each whole: the copy of one row is `pitch` bytes from that of the next
 //   columns   some columns of one outer point, each whole; few columns that go on in the next outer point are one axis with those
-//   segments  of one long row that only one stage walks: the partial variant runs over some segments at a time
+//   stretches  of one long row that only one stage walks: the partial variant runs over some stretches at a time
 #pragma once
 
 #include <vector>
@@ -19,18 +19,18 @@ struct Launch;
 struct LaunchRecipe;
 
 struct Staging {
-  enum class Pieces : uint8_t { none, rows, columns, segments } pieces = Pieces::none;
+  enum class Pieces : uint8_t { none, rows, columns, stretches } pieces = Pieces::none;
   struct Operand {
     uint32_t param = 0;
     int64_t element = 0;              // bytes
     bool read = false, written = false, shared = false;   // shared: all rows are the same one
-    std::vector<CopyAxis> outer;      // columns, segments: the axes of the points around a piece
+    std::vector<CopyAxis> outer;      // columns, stretches: the axes of the points around a piece
     std::vector<CopyAxis> points;     // the axes that a piece is a range of
     std::vector<CopyAxis> each;       // and those of which it has all
     int64_t pitch = 0, offset = 0;    // of its block
   };
   std::vector<Operand> operands;
-  int64_t block = 0;                  // rows, columns or segments of a piece
+  int64_t block = 0;                  // rows, columns or stretches of a piece
   int64_t bytes = 0;                  // of all blocks
   explicit operator bool() const { return pieces != Pieces::none; }
 };
@@ -46,14 +46,14 @@ std::vector<OperandUse> uses_of(const LoopNest& nest);
 struct StagingLimits {
   int64_t piece = 96 << 10;        // the second cache, with room for what passes through it
   int64_t largest = 32 << 20;      // a piece that has to be larger: rows that lie side by side are copied together
-  int64_t segments = 16 << 10;     // the first cache
-  int64_t long_row = 64 << 10;     // from which on segments are better than whole rows
+  int64_t stretches = 16 << 10;     // the first cache
+  int64_t long_row = 64 << 10;     // from which on stretches are better than whole rows
 };
 
 // For a launch that is not fast, `launch.geometry` being as the recipe gives it: sets variant, staging and geometry if it can be staged.
 void plan_staging(const LaunchRecipe& recipe, Launch& launch, const StagingLimits& limits = {});
 
-// Runs the kernel over a part of the launch's ranges, piece by piece. Segments: the inner range is of segments.
+// Runs the kernel over a part of the launch's ranges, piece by piece. Stretches: the inner range is of stretches.
 void run_staged(const LaunchRecipe& recipe, const Launch& launch, Variant variant, const KernelArgs& args, int64_t outer_begin,
                 int64_t outer_end, int64_t inner_begin, int64_t inner_end);
 

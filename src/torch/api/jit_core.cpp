@@ -20,16 +20,15 @@
 #include "support/limits.h"
 #include "torch/api/api_options.h"
 #include "torch/api/cpp_catches.h"
+#include "torch/api/jit_modules.h"
 #include "torch/program/cpp_location.h"
 #include "torch/record/host_args.h"
-#include "torch/api/jit_modules.h"
 #include "torch/record/recorder_tape.h"
 #include "torch/region/region.h"
 #include "torch/replay_mode/replay_region.h"
 
 namespace escapement::inline ESCAPEMENT_ABI::detail {
 namespace {
-
 
 // What of the thread's state decides about a program's meaning.
 struct Ambient {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "support/error.h"
 #include "jit/run/call_control.h"
+#include "support/error.h"
 #include "support/text.h"
 #include "torch/exported/autocast_state.h"
 #include "torch/exported/steps.h"

@@ -25,7 +25,7 @@ struct CallRecipe {
     uint32_t recipe = 0;             // of the result's value
     bool wanted = false;             // the value has memory of its own, which this call brings
     bool planned = false;            // ... in the layout of an output or temporary buffer
-    std::vector<bool> checked_sizes; // per dim: its size must be the plan's
+    std::vector<bool> checked_sizes;   // per dim: its size must be the plan's
     std::vector<bool> checked_strides;
     bool may_alias = false;          // the trace says that it shares an operand's memory
   };

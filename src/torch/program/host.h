@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "jit/run/executable.h"
-#include "torch/program/stride_walk.h"
 #include "torch/program/program_entry.h"
+#include "torch/program/stride_walk.h"
 
 namespace escapement {
 

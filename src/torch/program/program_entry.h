@@ -5,9 +5,9 @@
 // have a row that says everything by itself. Differences of a row are joined and tested once.
 //
 // Order: first the tensors that bind symbols, whose sizes go into a table; then the guards, which are machine code over that table
-// (jit/run/guard_program.h); then everything else. So a version that a guard rules out costs a few tensors and not all. Every metadata word that matters is read at every call, of parameters and captured tensors too: nothing
-// in a TensorImpl tells that it was resized (`resize_` and `.data =` move neither its address nor its version counter), so a check
-// that trusted an unchanged address would sooner or later read memory that is no longer there.
+// (jit/run/guard_program.h); then everything else. So a version that a guard rules out costs a few tensors and not all. Every metadata word that
+// matters is read at every call, of parameters and captured tensors too: nothing in a TensorImpl tells that it was
+// resized (`resize_` and `.data =` move neither its address nor its version counter), so a check that trusted an unchanged address would sooner or later read memory that is no longer there.
 //
 // A size is compared with `table[slot] + plus`, where the slot of constants holds 0: constants and symbols need no branch.
 // program_entry_compile.cpp makes the tables, program_entry.cpp checks, program_miss.cpp says what a relation means by itself.

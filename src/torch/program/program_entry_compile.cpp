@@ -92,7 +92,7 @@ void EntryChecks::compile_tensor(uint32_t input, std::span<const Relation> own, 
 
 EntryChecks::Compare EntryChecks::compare_with(uint32_t axis, Dim expected) {
   const std::vector<DimTable::Step> steps = trace_.dims.steps(expected);
-  if (steps.size() == 1 && steps[0].op == DimTable::Step::Op::constant) return {axis, zero_, steps[0].constant};
+  if (steps.size() == 1 && steps[0].op == SizeOp::constant) return {axis, zero_, steps[0].constant};
   const Slot slot = program_.value(expected);
   program_.keep(slot);
   return {axis, slot, 0};

@@ -192,11 +192,10 @@ class Translator {
   Translator(const Trace& from, DimTable& to, std::span<const std::vector<Dim>> arguments) : from_(from), to_(to), arguments_(arguments) {}
 
   Dim translate(Dim dim) {
-    using Op = DimTable::Step::Op;
     std::vector<Dim> stack;
     for (const DimTable::Step& step : from_.dims.steps(dim)) {
-      if (step.op == Op::constant) stack.push_back(to_.constant(step.constant));
-      else if (step.op == Op::symbol) stack.push_back(symbol(step.symbol));
+      if (step.op == SizeOp::constant) stack.push_back(to_.constant(step.constant));
+      else if (step.op == SizeOp::symbol) stack.push_back(symbol(step.symbol));
       else apply(step.op, stack);
       if (!stack.back()) return {};
     }
@@ -213,7 +212,7 @@ class Translator {
     return position < argument.size() ? argument[position] : Dim();
   }
 
-  void apply(DimTable::Step::Op op, std::vector<Dim>& stack) {
+  void apply(SizeOp op, std::vector<Dim>& stack) {
     const Dim b = stack.back();
     stack.pop_back();
     stack.back() = to_.apply(op, stack.back(), b);

@@ -5,8 +5,8 @@
 
 #include "escapement/escape.h"
 #include "support/json.h"
-#include "torch/record/flow.h"
 #include "torch/program/program.h"
+#include "torch/record/flow.h"
 
 namespace escapement {
 

@@ -48,7 +48,8 @@ PyObject* cached_calls(PyObject*, PyObject* args) {
 }
 
 PyMethodDef kFunctions[] = {
-    {"cached_calls", cached_calls, METH_VARARGS, "cached_calls(kind, instead): of calls of objects of this kind by a recording thread, instead(object, args, kwargs) says what is called and with what."},
+    {"cached_calls", cached_calls, METH_VARARGS,
+     "cached_calls(kind, instead): of calls of objects of this kind by a recording thread, instead(object, args, kwargs) says what is called and with what."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

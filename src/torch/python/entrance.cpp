@@ -7,6 +7,7 @@
 // and what is called with (outputs, the caller's containers). The state says whether the modules still hold what they held: None, a Contents, or an object that is asked in Python.
 #include "torch/python/entrance.h"
 
+#include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/ScalarOps.h>
 #include <ATen/TensorSubclassLikeUtils.h>
 #include <c10/core/DefaultDtype.h>
@@ -18,7 +19,6 @@
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/jit/frontend/tracer.h>
-#include <ATen/PythonTorchFunctionTLS.h>
 
 #include <algorithm>
 #include <vector>

@@ -16,7 +16,7 @@ struct Watching {
   Py_tracefunc before = nullptr;
   PyObject* before_object = nullptr;
   PyObject* code = nullptr;   // a dict for what has run
-  PyObject* asides = nullptr; // a tuple of code
+  PyObject* asides = nullptr;   // a tuple of code
   const PyFrameObject* aside = nullptr;   // the outermost of these that runs
   bool asked_to_collect = false, collecting = false;   // garbage: by the program; by itself, at any time
 };
@@ -146,9 +146,12 @@ PyObject* outside_calls(PyObject*, PyObject* args) {
 }
 
 PyMethodDef kFunctions[] = {
-    {"outside_calls", outside_calls, METH_VARARGS, "outside_calls(functions, told, collect): told(function, frame) is called for calls of these C functions that watch_calls sees; `collect`: gc.collect."},
+    {"outside_calls", outside_calls, METH_VARARGS,
+     "outside_calls(functions, told, collect): told(function, frame) is called for calls of these C functions that watch_calls sees; `collect`: gc.collect."},
     {"collection", collection, METH_VARARGS, "collection(phase, info), for gc.callbacks: what runs in a collection for which the program has not asked is not seen."},
-    {"watch_calls", watch_calls, METH_VARARGS, "watch_calls(code, asides): an object; as long as it lives, the C functions are looked at that this thread calls, and the dict, if it is one, gets the code that runs, by its id, but for the code of the tuple and what it calls."},
+    {"watch_calls", watch_calls, METH_VARARGS,
+     "watch_calls(code, asides): an object; as long as it lives, the C functions are looked at that this thread calls, and the dict, if it is one, gets "
+     "the code that runs, by its id, but for the code of the tuple and what it calls."},
     {"watches_calls", watches_calls, METH_NOARGS, "Whether this thread's are."},
     {nullptr, nullptr, 0, nullptr}};
 

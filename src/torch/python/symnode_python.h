@@ -2,8 +2,8 @@
 // sees Python objects only.
 #pragma once
 
-#include <Python.h>
 #include <ATen/core/ivalue.h>
+#include <Python.h>
 #include <c10/core/SymInt.h>
 
 namespace escapement {

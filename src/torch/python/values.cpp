@@ -5,6 +5,7 @@
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <optional>
 #include <utility>
 
 #include "support/error.h"
@@ -87,13 +88,22 @@ PyObject* value_to_python(const c10::IValue& value) {
 
 namespace {
 
-SizeSpec::Kind size_kind(const std::string& name) {
-  using Kind = SizeSpec::Kind;
-  static const std::map<std::string, Kind> kKinds{{"sym", Kind::symbol}, {"add", Kind::add}, {"mul", Kind::mul},
-                                                  {"floordiv", Kind::floordiv}, {"mod", Kind::mod}, {"min", Kind::min},
-                                                  {"max", Kind::max}, {"neg", Kind::neg}};
-  const auto found = kKinds.find(name);
-  return found == kKinds.end() ? Kind::unknown : found->second;
+std::optional<SizeOp> operator_named(std::string_view name) {
+  if (name == "sym") return SizeOp::symbol;
+  if (name == "add") return SizeOp::add;
+  if (name == "mul" || name == "neg") return SizeOp::mul;
+  if (name == "floordiv") return SizeOp::floordiv;
+  if (name == "mod") return SizeOp::mod;
+  if (name == "min") return SizeOp::min;
+  if (name == "max") return SizeOp::max;
+  return {};
+}
+
+SizeSpec number_spec(int64_t number) {
+  SizeSpec spec;
+  spec.op = SizeOp::constant;
+  spec.number = number;
+  return spec;
 }
 
 std::string text_of(PyObject* object) {
@@ -104,7 +114,7 @@ std::string text_of(PyObject* object) {
 
 // (kind, number) or (kind, number, least, most)
 void read_symbol(SizeSpec& spec, PyObject* tuple) {
-  spec.kind = SizeSpec::Kind::symbol;
+  spec.op = SizeOp::symbol;
   spec.number = PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, 1));
   if (PyTuple_GET_SIZE(tuple) != 4) return;
   spec.least = PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, 2));
@@ -113,17 +123,15 @@ void read_symbol(SizeSpec& spec, PyObject* tuple) {
 
 SizeSpec size_spec(PyObject* object) {
   SizeSpec spec;
-  if (PyLong_Check(object)) {
-    spec.kind = SizeSpec::Kind::constant;
-    spec.number = PyLong_AsLongLong(object);
-    return spec;
-  }
+  if (PyLong_Check(object)) return number_spec(PyLong_AsLongLong(object));
   if (!PyTuple_Check(object) || PyTuple_GET_SIZE(object) < 2) return spec;
-  spec.kind = size_kind(text_of(PyTuple_GET_ITEM(object, 0)));
-  if (spec.kind == SizeSpec::Kind::symbol) {
+  const std::string name = text_of(PyTuple_GET_ITEM(object, 0));
+  spec.op = operator_named(name);
+  if (spec.op == SizeOp::symbol) {
     read_symbol(spec, object);
     return spec;
   }
+  if (name == "neg") spec.operands.push_back(number_spec(-1));
   for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(object); ++i) spec.operands.push_back(size_spec(PyTuple_GET_ITEM(object, i)));
   return spec;
 }
@@ -135,7 +143,7 @@ void read_sizes(InputSpec& spec, PyObject* list) {
     PyObject* item = PySequence_GetItem(list, i);
     spec.sizes.push_back(size_spec(item));
     Py_XDECREF(item);
-    constant = constant && spec.sizes.back().kind == SizeSpec::Kind::constant;
+    constant = constant && spec.sizes.back().op == SizeOp::constant;
   }
   // Sizes of user inputs are never constants here, so a tensor whose sizes all are is a parameter or a buffer.
   spec.parameter = constant;

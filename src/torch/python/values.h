@@ -1,8 +1,8 @@
 // Python objects to IValues and back, for the arguments and results of a captured program.
 #pragma once
 
-#include <Python.h>
 #include <ATen/core/ivalue.h>
+#include <Python.h>
 
 #include <memory>
 

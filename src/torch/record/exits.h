@@ -1,6 +1,6 @@
 // Exits: the places of a recording at which its host looked at a value behind something that its caller can see. A program that finds another
-// value there cannot start again (or would do in vain what it has done, where exits are asked for everywhere); it goes on behind the exit, in a side trace (specialize/side_trace.h), or with the program itself, which is
-// run once more and given what has been computed already instead of computing it (forward.h).
+// value there cannot start again (or would do in vain what it has done, where exits are asked for everywhere); it goes on behind the
+// exit, in a side trace (specialize/side_trace.h), or with the program itself, which is run once more and given what has been computed already instead of computing it (forward.h).
 //
 // For that a recording notes a script: operator by operator, what the program got. And it knows at any time what the program still holds.
 #pragma once

@@ -16,8 +16,8 @@
 #include <span>
 #include <vector>
 
-#include "escapement/export.h"
 #include "dims/dims.h"
+#include "escapement/export.h"
 
 namespace escapement {
 

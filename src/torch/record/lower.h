@@ -62,7 +62,7 @@ struct OpPlan {
   bool collective = false;      // other processes take part: made once, in the program's order, whoever uses the result
   bool host_result = false;     // returns something that is no tensor
   enum class Form : uint8_t { functional, in_place, out } form = Form::functional;
-  std::vector<uint32_t> writes; // arguments written
+  std::vector<uint32_t> writes;   // arguments written
   std::vector<int> returned;    // per return: the argument it is, or -1
 };
 

@@ -23,6 +23,8 @@ bool decide_copy(OpCall& call, ValueId v, Dim copies);   // does eager copy `v`?
 // That eager copied, of a trace that copies at all sizes. Throws InternalError if `copies` says otherwise than eager.
 void note_choice(OpCall& call, Choice choice);
 
+ValueId reshape_to(OpCall& call, ValueId v, std::vector<Dim> sizes);   // a view where the layout allows it
+ValueId contiguous_copy(OpCall& call, ValueId v);
 bool compose_elu(OpCall& call);   // of other rows (lower_activation.cpp)
 // A library's result may be laid out as it likes: then ATen decides at run time what follows from that.
 bool layout_is_open(OpCall& call, const std::vector<ValueId>& values);

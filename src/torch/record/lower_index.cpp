@@ -100,7 +100,6 @@ bool lower_float_arange(OpCall& call, DType dtype) {
   const FloatExprPtr count = float_binary(FloatExpr::Kind::div, float_binary(FloatExpr::Kind::sub, of.end, of.start), of.step);
   const auto quotient = count->kind != FloatExpr::Kind::constant ? real_dim(call.tape, *count) : std::nullopt;
   if (!quotient || !(count->hint >= 0)) return call.decline(Reason::call_attribute);
-  using SizeOp = DimTable::Step::Op;
   DimTable& dims = call.table();
   call.tape.guard_relation(Guard::Kind::equal, dims.apply(SizeOp::real_less, *quotient, dims.real(0)), dims.constant(0), true, "arange does not run backwards");
   Attrs attrs;

@@ -1,7 +1,7 @@
 // Pointwise ops. The result dtype is ATen's own; what a lowering decides is the dtype in which the op computes: torch's promotion
 // of its arguments, where a number or a 0-d tensor does not widen a tensor of its category. ATen first converts its operands to that
 // dtype, which rounds numbers, 0-d tensors of wider types and integers that meet a half-precision tensor; but a
-// second factor, divisor or weight of a single element it takes as it was, in f32 (takes_one_as_it_is).
+// second factor, divisor or weight of a single element it takes as it was, in f32 (operands.def).
 #include <ATen/native/TypeProperties.h>
 
 #include <algorithm>
@@ -92,11 +92,6 @@ DType rule_type(const OpCall& call, Op op, const std::vector<ValueId>& values) {
   }
 }
 
-// Whether ATen's kernel reads an operand of one element from before the conversion.
-bool takes_one_as_it_is(Op op, size_t position) {
-  return op == Op::lerp ? position == 2 : (op == Op::mul || op == Op::div) && position == 1;
-}
-
 // An operand of some elements is rounded, one that happens to have a single element is not: decided in each call.
 ValueId rounded_unless_one(OpCall& call, ValueId v, DType rounded, DType wide) {
   const ValueId as_rounded = call.build.cast(call.build.cast(v, rounded), wide), as_it_is = call.build.cast(v, wide);
@@ -142,7 +137,7 @@ std::vector<ValueId> in_common(OpCall& call, Op op, const std::vector<Operand>& 
   const DType converted = info(op).rule == TypeRule::promote_float && !is_float(common) ? call.result_type() : common;
   std::vector<ValueId> values;
   for (Operand o : operands) {
-    const bool as_it_is = takes_one_as_it_is(op, values.size());
+    const bool as_it_is = has_trait(op, values.size(), OperandTrait::one_as_it_is);
     const bool shows = o.value && call.type(o.value).dtype != converted && shows_that_it_is_converted(call.table(), call.type(o.value));
     if (shows && !(as_it_is && is_half(common))) o.value = call.build.cast(o.value, converted);
     values.push_back(in_common(call, o, common, compute, as_it_is));

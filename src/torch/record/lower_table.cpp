@@ -4,8 +4,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "torch/record/lower.h"
 #include "support/fork.h"
+#include "torch/record/lower.h"
 #include "torch/record/lower_families.h"
 #include "trace/ops.h"
 

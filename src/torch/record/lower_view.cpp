@@ -8,34 +8,22 @@
 
 namespace escapement {
 
-namespace {
-
 ValueId reshape_to(OpCall& call, ValueId v, std::vector<Dim> sizes) {
   Attrs attrs;
   attrs.sizes = std::move(sizes);
   return call.build.view(Op::reshape, v, std::move(attrs));
 }
 
+ValueId contiguous_copy(OpCall& call, ValueId v) {
+  return call.build.pointwise(Op::copy, std::vector<ValueId>{v}, {}, call.build.contiguous_strides(call.type(v).sizes));
+}
+
+namespace {
+
 ValueId permuted(OpCall& call, ValueId v, std::vector<int32_t> order) {
   Attrs attrs;
   attrs.axes = std::move(order);
   return call.build.view(Op::permute, v, std::move(attrs));
-}
-
-ValueId sliced(OpCall& call, ValueId v, int axis, Dim start, Dim length, Dim step) {
-  Attrs attrs;
-  attrs.axis = axis;
-  attrs.start = start;
-  attrs.step = step;
-  attrs.sizes = {length};
-  return call.build.view(Op::slice, v, std::move(attrs));
-}
-
-ValueId selected(OpCall& call, ValueId v, int axis, Dim index) {
-  Attrs attrs;
-  attrs.axis = axis;
-  attrs.start = index;
-  return call.build.view(Op::select, v, std::move(attrs));
 }
 
 ValueId with_axis(OpCall& call, Op op, ValueId v, int axis) {
@@ -89,10 +77,6 @@ bool view_as_sizes(OpCall& call, std::vector<Dim> sizes) {
   return call.done(reshape_to(call, v, infer_sizes(call, call.table().product(call.type(v).sizes), std::move(sizes))));
 }
 
-ValueId copied(OpCall& call, ValueId v) {
-  return call.build.pointwise(Op::copy, std::vector<ValueId>{v}, {}, call.build.contiguous_strides(call.type(v).sizes));
-}
-
 // A view that eager makes at these sizes only: because there are no elements, or because axes of size 1 do not count. Guarded, as are all
 // sizes and strides if it is none of these.
 bool view_of_these(OpCall& call, ValueId v, std::vector<Dim> sizes) {
@@ -141,72 +125,11 @@ bool reshape_as_sizes(OpCall& call, std::vector<Dim> sizes) {
   if (call.tape.host_looks && !decide_copy(call, v, copies)) return call.decline(Reason::call_layout);
   if (is_other) return call.decline(Reason::call_dtype);   // in replay mode a copy tells its inference mode before it is made
   call.may_share = !call.tape.host_looks;
-  const ValueId copy = copied(call, v);
+  const ValueId copy = contiguous_copy(call, v);
   return call.done(reshape_to(call, copy, std::move(sizes)));
 }
 
-// Python's slice bounds: negative ones count from the end, and both are clipped to the axis.
-Dim clip_bound(OpCall& call, const c10::SymInt& bound, Dim size, int64_t size_hint) {
-  DimTable& dims = call.table();
-  Dim b = call.tape.dim_of(bound);
-  const int64_t hint = hint_of(bound);
-  if (hint < 0) {
-    call.tape.guard_relation(Guard::Kind::less, b, dims.constant(0), true, "negative slice bound");
-    b = dims.add(b, size);
-  } else {
-    call.tape.guard_relation(Guard::Kind::less_equal, dims.constant(0), b, true, "slice bound");
-  }
-  const int64_t normal = hint < 0 ? hint + size_hint : hint;
-  if (normal < 0) {
-    call.tape.guard_relation(Guard::Kind::less, b, dims.constant(0), true, "slice bound before the start");
-    return dims.constant(0);
-  }
-  call.tape.guard_relation(Guard::Kind::less_equal, dims.constant(0), b, true, "slice bound");
-  if (dims.less_equal(b, size) == Truth::yes) return b;
-  if (normal > size_hint) {
-    call.tape.guard_relation(Guard::Kind::less, size, b, true, "slice bound past the end");
-    return size;
-  }
-  call.tape.guard_relation(Guard::Kind::less_equal, b, size, true, "slice bound within the axis");
-  return b;
-}
-
-c10::SymInt bound_of(const OpCall& call, std::string_view name, int64_t otherwise) {
-  if (!call.given(name)) return otherwise;
-  const c10::IValue& v = call.arg(name);
-  return v.isSymInt() ? v.toSymInt() : c10::SymInt(v.toInt());
-}
-
 }  // namespace
-
-Dim normal_index(OpCall& call, std::string_view name, Dim size) {
-  const c10::SymInt index = bound_of(call, name, 0);
-  const Dim i = call.tape.dim_of(index);
-  if (hint_of(index) >= 0) {
-    call.tape.guard_relation(Guard::Kind::less_equal, call.table().constant(0), i, true, "index");
-    return i;
-  }
-  call.tape.guard_relation(Guard::Kind::less, i, call.table().constant(0), true, "index counted from the end");
-  return call.table().add(i, size);
-}
-
-SliceBounds slice_bounds(OpCall& call, Dim size) {
-  DimTable& dims = call.table();
-  const int64_t hint = *dims.hint(size);
-  const Dim start = clip_bound(call, bound_of(call, "start", 0), size, hint);
-  const c10::SymInt stop = bound_of(call, "end", INT64_MAX);
-  const bool to_end = !stop.is_heap_allocated() && stop.as_int_unchecked() == INT64_MAX;
-  Dim end = to_end ? size : clip_bound(call, stop, size, hint);
-  if (*dims.hint(end) < *dims.hint(start)) {
-    call.tape.guard_relation(Guard::Kind::less, end, start, true, "empty slice");
-    end = start;
-  } else {
-    call.tape.guard_relation(Guard::Kind::less_equal, start, end, true, "slice");
-  }
-  const Dim step = call.given("step") ? call.dim("step") : dims.constant(1);
-  if (!dims.as_constant(step)) call.tape.guard_relation(Guard::Kind::less, dims.constant(0), step, true, "step of a slice");
-  return {start, end, dims.floordiv(dims.add(dims.sub(end, start), dims.sub(step, dims.constant(1))), step), step};
-}
 
 bool lower_alias(OpCall& call) { return call.done(call.build.view(Op::alias, call.value("self"), {})); }
 bool lower_detach(OpCall& call) { return call.done(call.build.view(Op::detach, call.value("self"), {})); }
@@ -361,233 +284,6 @@ bool lower_squeeze(OpCall& call) {
   }
   if (v == call.value("self")) v = call.build.view(Op::alias, v, {});
   return call.done(v);
-}
-
-bool lower_slice(OpCall& call) {
-  const ValueId v = call.value("self");
-  const auto axis = call.axis("dim", call.rank(v));
-  if (!axis || call.rank(v) == 0) return false;
-  const SliceBounds bounds = slice_bounds(call, call.type(v).sizes[*axis]);
-  return call.done(sliced(call, v, *axis, bounds.start, bounds.length, bounds.step));
-}
-
-bool lower_narrow(OpCall& call) {
-  const ValueId v = call.value("self");
-  const auto axis = call.axis("dim", call.rank(v));
-  if (!axis || call.given("start") == false || call.arg("start").isTensor()) return call.decline(Reason::call_attribute);
-  const Dim start = normal_index(call, "start", call.type(v).sizes[*axis]);
-  const Dim length = call.dim("length");
-  call.tape.guard_relation(Guard::Kind::less_equal, call.table().add(start, length), call.type(v).sizes[*axis], true, "narrow");
-  return call.done(sliced(call, v, *axis, start, length, call.table().constant(1)));
-}
-
-bool lower_select(OpCall& call) {
-  const ValueId v = call.value("self");
-  const auto axis = call.axis("dim", call.rank(v));
-  if (!axis || call.rank(v) == 0 || !call.given("index")) return call.decline(Reason::call_attribute);
-  const Dim size = call.type(v).sizes[*axis];
-  const Dim index = normal_index(call, "index", size);
-  call.tape.guard_relation(Guard::Kind::less_equal, call.table().constant(0), index, true, "index within the axis");
-  call.tape.guard_relation(Guard::Kind::less, index, size, true, "index within the axis");
-  return call.done(selected(call, v, *axis, index));
-}
-
-bool lower_unbind(OpCall& call) {
-  const ValueId v = call.value("self");
-  const auto axis = call.axis("dim", call.rank(v));
-  if (!axis) return false;
-  const int64_t count = static_cast<int64_t>(call.reals.size());
-  call.tape.guard_relation(Guard::Kind::equal, call.type(v).sizes[*axis], call.table().constant(count), true, "unbind");
-  for (int64_t i = 0; i < count; ++i) call.results.push_back(selected(call, v, *axis, call.table().constant(i)));
-  return true;
-}
-
-namespace {
-
-bool pieces(OpCall& call, ValueId v, int axis, const std::vector<Dim>& lengths) {
-  DimTable& dims = call.table();
-  Dim start = dims.constant(0);
-  for (const Dim length : lengths) {
-    call.results.push_back(sliced(call, v, axis, start, length, dims.constant(1)));
-    start = dims.add(start, length);
-  }
-  return true;
-}
-
-// `count` pieces of `size` elements, the last one what is left. How many there are is guarded.
-bool equal_pieces(OpCall& call, ValueId v, int axis, Dim size) {
-  DimTable& dims = call.table();
-  const Dim total = call.type(v).sizes[axis];
-  const int64_t count = static_cast<int64_t>(call.reals.size());
-  hold_pieces(call, total, size);
-  std::vector<Dim> lengths(count, size);
-  lengths.back() = dims.sub(total, dims.mul(dims.constant(count - 1), size));
-  return pieces(call, v, axis, lengths);
-}
-
-// Lengths that are not negative and sum up to the axis: what eager asks. That no piece leaves the axis follows; it is told to the
-// table, which cannot see it where there are more lengths than a sum has terms, so that no piece needs a guard of its own.
-void split_by_lengths(OpCall& call, Dim total, const std::vector<Dim>& lengths) {
-  DimTable& dims = call.table();
-  Dim sum = dims.constant(0);
-  for (const Dim length : lengths) {
-    call.tape.guard_relation(Guard::Kind::less_equal, dims.constant(0), length, true, "split sizes are not negative");
-    sum = dims.add(sum, length);
-  }
-  call.tape.guard_relation(Guard::Kind::equal, sum, total, true, "split sizes sum up to the axis");
-  if (!call.tape.live() || lengths.size() < DimTable::kMaxTerms) return;
-  Dim start = dims.constant(0);
-  std::vector<Dim> overhangs;
-  for (const Dim length : lengths) {  // as the rule of a slice will ask: wide sums are equal only if they are made alike
-    const Dim room = dims.canonical(dims.sub(total, start));
-    overhangs.push_back(dims.sub(dims.canonical(length), room));
-    start = dims.add(start, length);
-  }
-  dims.assume_ranges(overhangs, {Range::kMin, 0});
-}
-
-}  // namespace
-
-void hold_pieces(OpCall& call, Dim total, Dim size) {
-  DimTable& dims = call.table();
-  const int64_t count = static_cast<int64_t>(call.reals.size());
-  const Dim before_last = dims.mul(dims.constant(count - 1), size);
-  if (count > 1) call.tape.guard_relation(Guard::Kind::less, before_last, total, true, "number of pieces of a split");
-  call.tape.guard_relation(Guard::Kind::less_equal, total, dims.mul(dims.constant(count), size), true, "number of pieces of a split");
-}
-
-bool lower_split(OpCall& call) {
-  const ValueId v = call.value("self");
-  const auto axis = axis_in(call.integer("dim"), call.rank(v));
-  if (!axis || call.reals.empty()) return false;
-  if (call.find("split_size") >= 0) {
-    const c10::IValue& size = call.arg("split_size");
-    if (size.isInt() || size.isSymInt()) return equal_pieces(call, v, *axis, call.dim("split_size"));
-  }
-  const std::vector<Dim> lengths = call.dims(call.find("split_sizes") >= 0 ? "split_sizes" : "split_size");
-  split_by_lengths(call, call.type(v).sizes[*axis], lengths);
-  return pieces(call, v, *axis, lengths);
-}
-
-bool lower_chunk(OpCall& call) {
-  const ValueId v = call.value("self");
-  const auto axis = axis_in(call.integer("dim"), call.rank(v));
-  if (!axis || call.reals.empty()) return false;
-  DimTable& dims = call.table();
-  const int64_t chunks = call.integer("chunks");
-  const Dim total = call.type(v).sizes[*axis], zero = dims.constant(0);
-  const bool nothing = dims.hint(total) == std::optional<int64_t>(0);
-  call.tape.guard_relation(Guard::Kind::equal, total, zero, nothing, "as many pieces as are asked for, of nothing");
-  if (nothing) return pieces(call, v, *axis, std::vector<Dim>(call.reals.size(), zero));
-  const Dim size = dims.floordiv(dims.add(call.type(v).sizes[*axis], dims.constant(chunks - 1)), dims.constant(chunks));
-  return equal_pieces(call, v, *axis, size);
-}
-
-namespace {
-
-// From the start of the memory to behind the last element; 0 without elements.
-Dim elements_spanned(DimTable& dims, Dim start, std::span<const Dim> sizes, std::span<const Dim> strides) {
-  const Dim one = dims.constant(1);
-  Dim end = dims.add(start, one);
-  for (size_t d = 0; d < sizes.size(); ++d) end = dims.add(end, dims.mul(dims.sub(sizes[d], one), strides[d]));
-  return dims.mul(dims.min(one, dims.product(sizes)), end);
-}
-
-// That the elements, if there are any, lie in the root's memory, which eager asks of the storage. Of an argument's nothing is known but its
-// address.
-bool as_strided_fits(OpCall& call, ValueId root, Dim start, std::span<const Dim> sizes, std::span<const Dim> strides) {
-  DimTable& dims = call.table();
-  if (!call.tape.trace()[root].definition || sizes.size() != strides.size() || *dims.hint(start) < 0) return false;
-  call.tape.guard_relation(Guard::Kind::less_equal, dims.constant(0), start, true, "as_strided within the memory");
-  const Dim needed = elements_spanned(dims, start, sizes, strides);
-  const TensorType& type = call.type(root);   // a call's result may have elements that share their memory
-  const Dim extent = elements_spanned(dims, dims.constant(0), type.sizes, type.strides);
-  if (*dims.hint(needed) > *dims.hint(extent)) return false;
-  call.tape.guard_relation(Guard::Kind::less_equal, needed, extent, true, "as_strided within the memory");
-  return true;
-}
-
-// ATen counts from the start of the storage, the trace from the root's first element. An empty part of a tensor may begin anywhere: a step over
-// one element is none here.
-Dim start_of_strided(OpCall& call, ValueId v, ValueId root) {
-  DimTable& dims = call.table();
-  const Dim begin = call.tape.storage_offset(root), own = call.type(v).offset;
-  if (call.given("storage_offset")) return dims.sub(call.dim("storage_offset"), begin);
-  if (dims.as_constant(own) == std::optional<int64_t>(0)) return own;
-  const at::Tensor real = call.real("self");
-  asked_offset({call.tape, v, real});
-  if (call.tape.live() && dims.hint(dims.add(begin, own)) != std::optional(real.storage_offset()))
-    call.tape.refuse(Reason::storage_access, call.plan.target + " of an empty part of a tensor");
-  return own;
-}
-
-}  // namespace
-
-bool lower_as_strided(OpCall& call) {
-  const ValueId v = call.value("self");
-  call.tape.choices.written(v);   // it reads any of the memory, whosever that is
-  Attrs attrs;
-  attrs.sizes = call.lengths("size");
-  const std::vector<Dim> strides = call.lengths("stride");
-  attrs.sizes.insert(attrs.sizes.end(), strides.begin(), strides.end());
-  const ValueId root = call.type(v).root;
-  attrs.start = start_of_strided(call, v, root);
-  if (!call.tape.live()) return call.decline(Reason::call_attribute);
-  const std::span<const Dim> all(attrs.sizes);
-  const size_t rank = strides.size();
-  if (!as_strided_fits(call, root, attrs.start, all.first(all.size() - rank), strides)) return call.decline(Reason::call_attribute);
-  return call.done(call.build.view(Op::as_strided, v, std::move(attrs)));
-}
-
-namespace {
-
-// Whether sizes and strides are all of `whole`, a contiguous tensor, in its order; guarded where the symbols do not say so.
-bool is_all_of(OpCall& call, const TensorType& whole, std::span<const Dim> sizes, std::span<const Dim> strides) {
-  DimTable& dims = call.table();
-  const std::vector<Dim> dense = call.build.contiguous_strides(sizes);
-  if (strides.size() != dense.size()) return false;
-  std::vector<std::pair<Dim, Dim>> same{{dims.product(sizes), dims.product(whole.sizes)}};
-  for (size_t i = 0; i < dense.size(); ++i) same.emplace_back(strides[i], dense[i]);
-  if (std::ranges::any_of(same, [&](const auto& pair) { return dims.hint(pair.first) != dims.hint(pair.second); })) return false;
-  for (const auto& [a, b] : same) call.tape.guard_relation(Guard::Kind::equal, a, b, true, "as_strided_scatter over all of a tensor");
-  return true;
-}
-
-}  // namespace
-
-// In the gradient of as_strided all that there is is written over, as a rule: a copy, then.
-bool lower_as_strided_scatter(OpCall& call) {
-  const ValueId self = call.value("self"), source = call.value("src");
-  if (!self || !source || call.type(source).dtype == DType::other || call.result_type() == DType::other) return call.decline(Reason::call_dtype);
-  const TensorType type = call.type(self);
-  const std::vector<Dim> sizes = call.dims("size"), from = call.type(source).sizes;
-  const bool whole = call.tape.trace()[type.root].definition && call.build.is_contiguous(type) &&
-                     call.table().as_constant(start_of_strided(call, self, type.root)) == std::optional<int64_t>(0);
-  if (!whole || from.size() != sizes.size() || !is_all_of(call, type, sizes, call.dims("stride"))) return call.decline(Reason::call_attribute);
-  for (size_t i = 0; i < sizes.size(); ++i) call.tape.guard_relation(Guard::Kind::equal, from[i], sizes[i], true, "as_strided_scatter of as much");
-  return call.done(reshape_to(call, copied(call, call.build.cast(source, call.result_type())), type.sizes));
-}
-
-bool lower_diagonal(OpCall& call) {
-  if (call.find("dim1") < 0 || call.given("outdim")) return call.decline(Reason::call_attribute);
-  const ValueId v = call.value("self");
-  const int rank = call.rank(v);
-  const auto a = axis_in(call.integer("dim1", 0), rank), b = axis_in(call.integer("dim2", 1), rank);
-  if (!a || !b || call.integer("offset") != 0) return call.decline(Reason::call_attribute);
-  DimTable& dims = call.table();
-  const TensorType type = call.type(v);
-  Attrs attrs;
-  std::vector<Dim> strides;
-  for (int d = 0; d < rank; ++d) {
-    if (d == *a || d == *b) continue;
-    attrs.sizes.push_back(type.sizes[d]);
-    strides.push_back(type.strides[d]);
-  }
-  attrs.sizes.push_back(dims.min(type.sizes[*a], type.sizes[*b]));
-  strides.push_back(dims.add(type.strides[*a], type.strides[*b]));
-  attrs.sizes.insert(attrs.sizes.end(), strides.begin(), strides.end());
-  attrs.start = type.offset;
-  return call.done(call.build.view(Op::as_strided, v, std::move(attrs)));
 }
 
 }  // namespace escapement

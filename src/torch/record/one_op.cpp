@@ -42,7 +42,8 @@ class OneOp {
     note_gradients();
     if (!tape_.live()) return;
     unharmed(tape_, [&] { append(); });
-    if (tape_.trace().instrs.size() > limits::instructions_of_a_recording) tape_.refuse(Reason::recorder_refused, "the program runs more operators than one recording holds; compile one step of its loop");
+    if (tape_.trace().instrs.size() > limits::instructions_of_a_recording)
+      tape_.refuse(Reason::recorder_refused, "the program runs more operators than one recording holds; compile one step of its loop");
     // Whether eager made a view shows, and the trace has copied.
     if (tape_.exits && call_.choice && !plan_.random && !call_.draws) tape_.exits->give_up();
     if (tape_.exits && tape_.live())

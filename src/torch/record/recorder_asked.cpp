@@ -62,9 +62,9 @@ Dim Tape::settled(Dim dim) {
   if (std::none_of(symbols.begin(), symbols.end(), [&](Symbol s) { return unsure_.contains(s.index); })) return dim;
   std::vector<Dim> stack;
   for (const DimTable::Step& step : dims().steps(dim)) {
-    if (step.op == DimTable::Step::Op::constant) {
+    if (step.op == SizeOp::constant) {
       stack.push_back(dims().constant(step.constant));
-    } else if (step.op == DimTable::Step::Op::symbol) {
+    } else if (step.op == SizeOp::symbol) {
       stack.push_back(settled_symbol(step.symbol));
     } else {
       const Dim b = stack.back();

@@ -6,8 +6,8 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <c10/core/SymInt.h>
 #include <c10/core/SymFloat.h>
+#include <c10/core/SymInt.h>
 
 #include <functional>
 #include <map>

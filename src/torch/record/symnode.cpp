@@ -7,7 +7,6 @@
 
 #include "dims/real.h"
 #include "support/error.h"
-#include "support/floor_division.h"
 #include "torch/record/forward.h"
 #include "torch/record/unharmed.h"
 #include "trace/guard_relation.h"
@@ -20,11 +19,6 @@ using FKind = FloatExpr::Kind;
 using BKind = BoolExpr::Kind;
 
 constexpr uint32_t kDeepest = 1000;   // of float expressions, which are walked and let go of by recursion
-
-int64_t floor_div(int64_t a, int64_t b) {
-  if (!has_quotient(a, b)) throw UserError("a symbolic size overflows 64 bits");
-  return floor_quotient(a, b);
-}
 
 FloatExprPtr float_of_dim(Dim dim, int64_t hint) {
   FloatExpr e;
@@ -120,9 +114,9 @@ void need_divisor(Tape& tape, const Node& divisor) {
   unharmed(tape, [&] { tape.guard_relation(Guard::Kind::equal, divisor.dim(), tape.dims().constant(0), false, "a divisor that is not zero"); });
 }
 
-int64_t checked(bool overflow, int64_t value) {
-  if (overflow) throw UserError("a symbolic size overflows 64 bits");
-  return value;
+int64_t checked(const ExactSize& hint) {
+  if (!hint) throw UserError("a symbolic size overflows 64 bits");
+  return *hint;
 }
 
 }  // namespace
@@ -142,22 +136,31 @@ FloatExprPtr Node::as_float() const {
   return kind_ == Kind::real ? float_ : float_of_dim(dim_, int_hint_);
 }
 
-// Integer arithmetic on dims; after the recording only the hints go on.
-#define ESCAPEMENT_INT_BINARY(method, builtin)                                                        \
-  c10::SymNode Node::method(const c10::SymNode& other) {                                              \
-    ESCAPEMENT_IN_ONE_TAPE(method);                                                                   \
-    const Node& o = peer(other);                                                                      \
-    if (kind_ == Kind::real || o.kind_ == Kind::real)                                                 \
-      return real(tape_, float_binary(FKind::method, as_float(), o.as_float()));                      \
-    int64_t hint = 0;                                                                                 \
-    const bool overflow = builtin(int_hint_, o.int_hint_, &hint);                                     \
-    checked(overflow, hint);                                                                          \
-    return integer(tape_, tape_->closed ? Dim() : tape_->dims().method(dim_, o.dim_), hint);          \
-  }
-ESCAPEMENT_INT_BINARY(add, __builtin_add_overflow)
-ESCAPEMENT_INT_BINARY(sub, __builtin_sub_overflow)
-ESCAPEMENT_INT_BINARY(mul, __builtin_mul_overflow)
-#undef ESCAPEMENT_INT_BINARY
+// After the recording only the hints go on.
+c10::SymNode Node::arithmetic(SizeOp op, const Node& o) const {
+  const int64_t hint = checked(exact_whole(op, int_hint_, o.int_hint_));
+  return integer(tape_, tape_->closed ? Dim() : tape_->dims().apply(op, dim_, o.dim_), hint);
+}
+
+c10::SymNode Node::add(const c10::SymNode& other) {
+  ESCAPEMENT_IN_ONE_TAPE(add);
+  const Node& o = peer(other);
+  return either_is_real(o) ? real(tape_, float_binary(FKind::add, as_float(), o.as_float())) : arithmetic(SizeOp::add, o);
+}
+
+c10::SymNode Node::sub(const c10::SymNode& other) {
+  ESCAPEMENT_IN_ONE_TAPE(sub);
+  const Node& o = peer(other);
+  if (either_is_real(o)) return real(tape_, float_binary(FKind::sub, as_float(), o.as_float()));
+  const int64_t hint = checked(exact_difference(int_hint_, o.int_hint_));
+  return integer(tape_, tape_->closed ? Dim() : tape_->dims().sub(dim_, o.dim_), hint);
+}
+
+c10::SymNode Node::mul(const c10::SymNode& other) {
+  ESCAPEMENT_IN_ONE_TAPE(mul);
+  const Node& o = peer(other);
+  return either_is_real(o) ? real(tape_, float_binary(FKind::mul, as_float(), o.as_float())) : arithmetic(SizeOp::mul, o);
+}
 
 c10::SymNode Node::truediv(const c10::SymNode& other) {
   ESCAPEMENT_IN_ONE_TAPE(truediv);
@@ -167,7 +170,7 @@ c10::SymNode Node::truediv(const c10::SymNode& other) {
 c10::SymNode Node::pow(const c10::SymNode& other) {
   ESCAPEMENT_IN_ONE_TAPE(pow);
   const Node& o = peer(other);
-  if (kind_ == Kind::real || o.kind_ == Kind::real) {
+  if (either_is_real(o)) {
     const FloatExprPtr exponent = o.as_float();  // c10::SymFloat::sqrt asks so for a square root
     if (exponent->kind == FKind::constant && exponent->hint == 0.5) return sym_sqrt();
     return real(tape_, float_binary(FKind::pow, as_float(), exponent));
@@ -187,45 +190,38 @@ c10::SymNode Node::float_pow(const c10::SymNode& other) {
 c10::SymNode Node::floordiv(const c10::SymNode& other) {
   ESCAPEMENT_IN_ONE_TAPE(floordiv);
   const Node& o = peer(other);
-  if (kind_ == Kind::real || o.kind_ == Kind::real)
+  if (either_is_real(o))
     return real(tape_, float_constant(std::floor(guard_float("", 0) / const_cast<Node&>(o).guard_float("", 0))));
   need_divisor(*tape_, o);
-  return integer(tape_, tape_->closed ? Dim() : tape_->dims().floordiv(dim_, o.dim_), floor_div(int_hint_, o.int_hint_));
+  return arithmetic(SizeOp::floordiv, o);
 }
 
 c10::SymNode Node::mod(const c10::SymNode& other) {
   ESCAPEMENT_IN_ONE_TAPE(mod);
   const Node& o = peer(other);
-  if (kind_ == Kind::real || o.kind_ == Kind::real) {
+  if (either_is_real(o)) {
     const double a = guard_float("", 0), b = const_cast<Node&>(o).guard_float("", 0);
     return real(tape_, float_constant(a - std::floor(a / b) * b));
   }
   need_divisor(*tape_, o);
-  const int64_t hint = floor_remainder(int_hint_, o.int_hint_);
-  return integer(tape_, tape_->closed ? Dim() : tape_->dims().mod(dim_, o.dim_), hint);
+  return arithmetic(SizeOp::mod, o);
 }
 
 c10::SymNode Node::sym_min(const c10::SymNode& other) {
   ESCAPEMENT_IN_ONE_TAPE(sym_min);
   const Node& o = peer(other);
-  if (kind_ == Kind::real || o.kind_ == Kind::real)
-    return real(tape_, float_binary(FKind::min, as_float(), o.as_float()));
-  return integer(tape_, tape_->closed ? Dim() : tape_->dims().min(dim_, o.dim_), std::min(int_hint_, o.int_hint_));
+  return either_is_real(o) ? real(tape_, float_binary(FKind::min, as_float(), o.as_float())) : arithmetic(SizeOp::min, o);
 }
 
 c10::SymNode Node::sym_max(const c10::SymNode& other) {
   ESCAPEMENT_IN_ONE_TAPE(sym_max);
   const Node& o = peer(other);
-  if (kind_ == Kind::real || o.kind_ == Kind::real)
-    return real(tape_, float_binary(FKind::max, as_float(), o.as_float()));
-  return integer(tape_, tape_->closed ? Dim() : tape_->dims().max(dim_, o.dim_), std::max(int_hint_, o.int_hint_));
+  return either_is_real(o) ? real(tape_, float_binary(FKind::max, as_float(), o.as_float())) : arithmetic(SizeOp::max, o);
 }
 
 c10::SymNode Node::neg() {
   if (kind_ == Kind::real) return real(tape_, float_binary(FKind::neg, float_, nullptr));
-  int64_t hint = 0;
-  const bool overflow = __builtin_sub_overflow(int64_t{0}, int_hint_, &hint);
-  checked(overflow, hint);
+  const int64_t hint = checked(exact_difference(0, int_hint_));
   return integer(tape_, tape_->closed ? Dim() : tape_->dims().neg(dim_), hint);
 }
 
@@ -258,7 +254,6 @@ BoolExprPtr compare_fraction(DimTable& dims, Guard::Kind relation, Dim dim, doub
 
 // Floats of sizes alone: numbers that are no longer finite at other sizes are no case of this comparison, and neither are infinite bounds.
 BoolExprPtr compare_real_sizes(Tape& tape, Guard::Kind relation, const FloatExpr& a, const FloatExpr& b, bool hint) {
-  using Op = DimTable::Step::Op;
   const auto largest = [](const FloatExpr& e) {
     const bool infinite = e.kind == FKind::constant && std::isinf(e.hint);
     return infinite ? *float_constant(std::copysign(std::numeric_limits<double>::max(), e.hint)) : e;
@@ -267,7 +262,7 @@ BoolExprPtr compare_real_sizes(Tape& tape, Guard::Kind relation, const FloatExpr
   const auto x = bounded ? real_dim(tape, largest(a)) : std::nullopt, y = bounded ? real_dim(tape, largest(b)) : std::nullopt;
   if (!x || !y) return nullptr;
   DimTable& dims = tape.dims();
-  const auto less = [&](Dim left, Dim right) { return dims.apply(Op::real_less, left, right); };
+  const auto less = [&](Dim left, Dim right) { return dims.apply(SizeOp::real_less, left, right); };
   switch (relation) {
     case Guard::Kind::less: return bool_relation(Guard::Kind::equal, less(*x, *y), dims.constant(1), hint);
     case Guard::Kind::less_equal: return bool_relation(Guard::Kind::equal, less(*y, *x), dims.constant(0), hint);
@@ -323,7 +318,7 @@ int64_t whole(double value) {
 }  // namespace
 
 // Of sizes an expression; a float that reads values is looked at.
-c10::SymNode Node::rounded(DimTable::Step::Op op, double hint) {
+c10::SymNode Node::rounded(SizeOp op, double hint) {
   const int64_t seen = whole(hint);
   const auto real = tape_->live() ? real_dim(*tape_, *float_) : std::nullopt;
   if (real) return integer(tape_, tape_->dims().apply(op, *real), seen);
@@ -340,7 +335,7 @@ c10::SymNode Node::floor() {
     const auto a = integral(tape_->dims(), *e.a), b = integral(tape_->dims(), *e.b);
     if (a && b) return integer(tape_, tape_->dims().floordiv(*a, *b), static_cast<int64_t>(std::floor(e.hint)));
   }
-  return rounded(DimTable::Step::Op::real_floor, std::floor(e.hint));
+  return rounded(SizeOp::real_floor, std::floor(e.hint));
 }
 
 c10::SymNode Node::ceil() {
@@ -367,7 +362,7 @@ c10::SymNode Node::trunc() {
 }
 
 c10::SymNode Node::round() {
-  return kind_ != Kind::real ? clone() : rounded(DimTable::Step::Op::real_round, std::nearbyint(float_->hint));
+  return kind_ != Kind::real ? clone() : rounded(SizeOp::real_round, std::nearbyint(float_->hint));
 }
 
 c10::SymNode Node::sym_sqrt() { return real(tape_, float_binary(FKind::sqrt, as_float(), nullptr)); }

@@ -131,7 +131,9 @@ class Node final : public c10::SymNodeImpl {
  private:
   enum class Kind : uint8_t { integer, boolean, real };
   c10::SymNode compare(Guard::Kind relation, const c10::SymNode& left, const c10::SymNode& right);
-  c10::SymNode rounded(DimTable::Step::Op op, double hint);
+  bool either_is_real(const Node& o) const { return kind_ == Kind::real || o.kind_ == Kind::real; }
+  c10::SymNode arithmetic(SizeOp op, const Node& o) const;
+  c10::SymNode rounded(SizeOp op, double hint);
   bool guard_or(bool otherwise, const char* file, int64_t line);
   bool was_told(bool otherwise) const;
 

@@ -6,7 +6,7 @@
 namespace escapement {
 namespace {
 
-bool is_symbol(const SizeSpec& spec) { return spec.kind == SizeSpec::Kind::symbol; }
+bool is_symbol(const SizeSpec& spec) { return spec.op == SizeOp::symbol; }
 
 Source source_of(uint32_t input, int64_t axis) { return {Source::Kind::input_size, input, {}, static_cast<uint32_t>(axis)}; }
 
@@ -76,7 +76,7 @@ std::vector<Dim> SymbolBinder::sizes(const at::Tensor& tensor, uint32_t position
 
 Dim SymbolBinder::size(const SizeSpec& spec, int64_t seen, const Source& source) {
   if (is_symbol(spec)) return size_of_symbol(spec, seen, source);
-  if (spec.kind == SizeSpec::Kind::constant && spec.number == seen) return dims().constant(seen);
+  if (spec.op == SizeOp::constant && spec.number == seen) return dims().constant(seen);
   if (const Dim computed = expression(spec); computed && dims().hint(computed) == seen) return computed;
   return dims().new_symbol(SymbolKind::size, source, seen);  // what the front end said does not hold here
 }
@@ -93,30 +93,14 @@ Dim SymbolBinder::size_of_symbol(const SizeSpec& spec, int64_t seen, const Sourc
 }
 
 Dim SymbolBinder::expression(const SizeSpec& spec) {
-  using Kind = SizeSpec::Kind;
-  if (spec.kind == Kind::constant) return dims().constant(spec.number);
+  if (spec.op == SizeOp::constant) return dims().constant(spec.number);
   if (is_symbol(spec)) {
     const auto found = symbols_.find(spec.number);
     return found == symbols_.end() ? Dim() : found->second;
   }
-  if (spec.kind == Kind::unknown || spec.operands.empty()) return Dim();
-  const Dim a = expression(spec.operands[0]);
-  if (spec.kind == Kind::neg) return a ? dims().neg(a) : a;
-  const Dim b = spec.operands.size() == 2 ? expression(spec.operands[1]) : Dim();
-  return a && b ? combined(spec.kind, a, b) : Dim();
-}
-
-Dim SymbolBinder::combined(SizeSpec::Kind kind, Dim a, Dim b) {
-  using Kind = SizeSpec::Kind;
-  switch (kind) {
-    case Kind::add: return dims().add(a, b);
-    case Kind::mul: return dims().mul(a, b);
-    case Kind::floordiv: return dims().floordiv(a, b);
-    case Kind::mod: return dims().mod(a, b);
-    case Kind::min: return dims().min(a, b);
-    case Kind::max: return dims().max(a, b);
-    default: return Dim();
-  }
+  if (!spec.op || spec.operands.size() != 2) return Dim();
+  const Dim a = expression(spec.operands[0]), b = expression(spec.operands[1]);
+  return a && b ? dims().apply(*spec.op, a, b) : Dim();
 }
 
 }  // namespace escapement

@@ -38,7 +38,6 @@ class SymbolBinder {
   Dim size(const SizeSpec& spec, int64_t seen, const Source& source);
   Dim size_of_symbol(const SizeSpec& spec, int64_t seen, const Source& source);
   Dim expression(const SizeSpec& spec);
-  Dim combined(SizeSpec::Kind kind, Dim a, Dim b);
   DimTable& dims() { return recorder_.dims(); }
 
   Recorder& recorder_;

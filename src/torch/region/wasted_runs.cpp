@@ -1,6 +1,6 @@
 // See wasted_runs.h.
-#include "torch/region/wasted_runs.h"
 #include "support/limits.h"
+#include "torch/region/wasted_runs.h"
 
 #include <utility>
 

@@ -74,7 +74,7 @@ class Deferred final : public c10::TensorImpl {
   const Produced* type_ = nullptr;
   bool lost_ = false;
   bool own_version_ = true;   // its counter of versions is new and its own
-  bool without_grad_ = false; // of a view: made where no gradients are kept
+  bool without_grad_ = false;   // of a view: made where no gradients are kept
   bool view_noted_ = false;   // autograd knows of what it is a view
   ViewKind view_ = ViewKind::none;
   const c10::TensorImpl* base_ = nullptr;   // of a view: the segment holds it, from outside or as its own

@@ -28,7 +28,7 @@ class Formula {
  private:
   enum class Kind : uint8_t { constant, slot, steps };
   struct Step {
-    DimTable::Step::Op op;
+    SizeOp op;
     int64_t number = 0;   // a constant, or a slot
   };
   bool compute(const int64_t* table, int64_t& value) const;

@@ -19,7 +19,7 @@ struct OperandLayouts {
   LayoutHolds least = LayoutHolds::always;
   bool natural = true;   // all
   bool alike = true;     // all are tensors of the result's sizes
-  bool one_dtype = true; // that of the result, so that none is cast before eager looks at its strides
+  bool one_dtype = true;   // that of the result, so that none is cast before eager looks at its strides
   int first_rank = -1;
 };
 

@@ -16,8 +16,8 @@ using Step = DimTable::Step;
 // The value that the guard asks to be true.
 ValueId truth_of(const Trace& trace, const Guard& guard) {
   const std::vector<Step> left = trace.dims.steps(guard.left), right = trace.dims.steps(guard.right);
-  const bool asks_truth = guard.kind == Guard::Kind::equal && left.size() == 1 && left[0].op == Step::Op::symbol && right.size() == 1 &&
-                          right[0].op == Step::Op::constant && right[0].constant == 1;
+  const bool asks_truth = guard.kind == Guard::Kind::equal && left.size() == 1 && left[0].op == SizeOp::symbol && right.size() == 1 &&
+                          right[0].op == SizeOp::constant && right[0].constant == 1;
   if (!asks_truth) return {};
   const Source& source = trace.dims.info(left[0].symbol).source;
   return source.kind == Source::Kind::item && trace.type(source.value).dtype == DType::b8 ? source.value : ValueId();

@@ -7,10 +7,10 @@
 #include "support/limits.h"
 #include "torch/program/host.h"
 #include "torch/record/recorder_fallback.h"
-#include "torch/replay_mode/held.h"
-#include "torch/replay_mode/patterns.h"
 #include "torch/record/symnode.h"
 #include "torch/record/wrapper.h"
+#include "torch/replay_mode/held.h"
+#include "torch/replay_mode/patterns.h"
 
 namespace escapement {
 namespace {

@@ -159,7 +159,7 @@ struct StreamNode {
   std::vector<Produced> produced;
   std::vector<SegmentInput> inputs;
   std::vector<uint32_t> bumped;         // arguments that the operator writes
-  std::vector<uint32_t> layout_matters; // produced tensors whose strides decide what the operator does, or whether it raises
+  std::vector<uint32_t> layout_matters;   // produced tensors whose strides decide what the operator does, or whether it raises
   Extent extent;
   bool hands_one = false;               // one tensor, new or an argument
   bool ends = false;                    // the segment ends behind it

@@ -172,7 +172,11 @@ c10::IValue folded(const Node& node, std::span<const c10::IValue> operands) {
 }
 
 bool is_instance(const Node& node, const c10::IValue& value) {
-  const c10::TypePtr type = value.isTensor() ? c10::TensorType::get() : value.isSymInt() ? c10::IntType::get() : value.isSymFloat() ? c10::FloatType::get() : value.isSymBool() ? c10::BoolType::get() : value.type();
+  const c10::TypePtr type = value.isTensor()     ? c10::TensorType::get()
+                            : value.isSymInt()   ? c10::IntType::get()
+                            : value.isSymFloat() ? c10::FloatType::get()
+                            : value.isSymBool()  ? c10::BoolType::get()
+                                                 : value.type();
   return std::ranges::any_of(node.tys(c10::attr::types), [&](const c10::TypePtr& wanted) { return type->isSubtypeOf(*wanted); });
 }
 

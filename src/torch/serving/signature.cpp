@@ -46,8 +46,8 @@ class SignatureReader {
   Dim dim(const SizeSpec& size, const SizeSymbols& symbols) const {
     Dim result;
     result.text = size_to_text(size, symbols);
-    if (size.kind == SizeSpec::Kind::constant) result.value = result.least = result.most = size.number;
-    if (size.kind != SizeSpec::Kind::symbol) return result;
+    if (size.op == SizeOp::constant) result.value = result.least = result.most = size.number;
+    if (size.op != SizeOp::symbol) return result;
     result.is_symbol = true;
     const auto range = program_.ranges.find(result.text);
     if (range == program_.ranges.end()) return result;

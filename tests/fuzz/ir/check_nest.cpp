@@ -346,15 +346,15 @@ class NestCheck {
 
   void check_split(const Geometry& g, const Layout& layout, const Contents& contents, const Memory& expected, GuardedMemory::Side side) {
     const Ranges r = ranges(g);
-    const int64_t segments = (r.reduced + kReduceSegment - 1) / kReduceSegment;
-    if (segments == 0 || r.outer == 0) return;
-    std::vector<uint64_t> scratch(static_cast<size_t>(r.outer * segments) * nest.stages[0].reductions.size() * 2, 77);
+    const int64_t stretches = (r.reduced + kReduceStretch - 1) / kReduceStretch;
+    if (stretches == 0 || r.outer == 0) return;
+    std::vector<uint64_t> scratch(static_cast<size_t>(r.outer * stretches) * nest.stages[0].reductions.size() * 2, 77);
     Memory got = make_memory(contents, layout, side);
     const KernelArgs args = got.args(g, layout, scratch.data());
     const int64_t step = random_.between(1, 2);
     for (int64_t row = r.outer; row-- > 0;)
-      for (int64_t s = 0; s < segments; s += step) code(Variant::partial)(&args, row, row + 1, s, std::min(s + step, segments));
-    code(Variant::finish)(&args, 0, r.outer, 0, segments);
+      for (int64_t s = 0; s < stretches; s += step) code(Variant::partial)(&args, row, row + 1, s, std::min(s + step, stretches));
+    code(Variant::finish)(&args, 0, r.outer, 0, stretches);
     compare(expected, got, "split", layout);
   }
 
@@ -387,7 +387,7 @@ class NestCheck {
       if (!has_team(nest, variant)) continue;
       Memory got = make_memory(contents, layout, side);
       const int64_t points = nest.schedule == Schedule::column ? r.outer * r.inner : r.outer;
-      std::vector<uint64_t> scratch(static_cast<size_t>(points * ((r.reduced + kReduceSegment - 1) / kReduceSegment) * 2) * (1 + nest.stages[0].reductions.size()), 77);
+      std::vector<uint64_t> scratch(static_cast<size_t>(points * ((r.reduced + kReduceStretch - 1) / kReduceStretch) * 2) * (1 + nest.stages[0].reductions.size()), 77);
       run_on_device(variant, g, layout, got, scratch);
       if (team == Team::partial) run_on_device({Team::finish, fast}, g, layout, got, scratch);
       compare(expected, got, "device " + name_of(variant), layout);
@@ -426,13 +426,13 @@ class NestCheck {
     Memory got = make_memory(contents, layout, side);
     staged.data = got.data;
     const Ranges r = ranges(staged.geometry);
-    const int64_t segments = staged.staging.pieces == Staging::Pieces::segments ? (r.reduced + kReduceSegment - 1) / kReduceSegment : 0;
-    std::vector<uint64_t> scratch(static_cast<size_t>(r.outer * segments) * nest.stages[0].reductions.size() * 2, 77);
+    const int64_t stretches = staged.staging.pieces == Staging::Pieces::stretches ? (r.reduced + kReduceStretch - 1) / kReduceStretch : 0;
+    std::vector<uint64_t> scratch(static_cast<size_t>(r.outer * stretches) * nest.stages[0].reductions.size() * 2, 77);
     const KernelArgs args = got.args(staged.geometry, layout, scratch.data());
-    if (segments > 0) {
+    if (stretches > 0) {
       staged.function = code(Variant::partial);
-      for (int64_t row = r.outer; row-- > 0;) run_staged(recipe, staged, Variant::partial, args, row, row + 1, 0, segments);
-      code(Variant::finish)(&args, 0, r.outer, 0, segments);
+      for (int64_t row = r.outer; row-- > 0;) run_staged(recipe, staged, Variant::partial, args, row, row + 1, 0, stretches);
+      code(Variant::finish)(&args, 0, r.outer, 0, stretches);
     } else {
       staged.function = code(staged.variant);
       const int64_t outer = random_.between(0, r.outer), inner = nest.schedule == Schedule::row ? 0 : random_.between(0, r.inner);

@@ -17,17 +17,6 @@ std::vector<Op> ops_of(OpKind kind, int arity) {
   return found;
 }
 
-bool takes_two_numbers(Op op) {
-  return op == Op::threshold || op == Op::hardtanh || op == Op::softplus;
-}
-bool takes_one_number(Op op) {
-  switch (op) {
-    case Op::leaky_relu: case Op::elu: case Op::threshold_backward: case Op::hardshrink: case Op::softshrink: case Op::smooth_l1: case Op::huber:
-      return true;
-    default: return false;
-  }
-}
-
 Number real(double value) {
   Number n;
   n.kind = Number::Kind::real;
@@ -46,6 +35,11 @@ Number whole(int64_t value) {
 
 // --- pointwise
 
+void TraceGenerator::choose_numbers(Op op, Attrs& attrs) {
+  for (const RowNumber& row : numbers_of(op))
+    (row.place == RowNumber::Place::value ? attrs.value : attrs.value2) = real(random_.one_in(4) ? row.otherwise : random_.pick({-1.0, 0.25, 1.0, 20.0}));
+}
+
 void TraceGenerator::unary() {
   static const std::vector<Op> ops = ops_of(OpKind::pointwise, 1);
   const Op op = random_.pick(ops);
@@ -55,8 +49,7 @@ void TraceGenerator::unary() {
   Attrs attrs;
   if (op == Op::cast) attrs.dtype = dtype();
   else if (random_.one_in(12)) attrs.dtype = dtype();
-  if (takes_two_numbers(op)) attrs.value2 = real(random_.pick({1.0, 20.0, 0.5}));
-  if (takes_one_number(op) || takes_two_numbers(op)) attrs.value = real(random_.pick({-1.0, 0.25, 1.0}));
+  choose_numbers(op, attrs);
   const ValueId operands[] = {v};
   add(b_.pointwise(op, operands, attrs));
 }
@@ -69,13 +62,13 @@ void TraceGenerator::binary() {
   if (!takes(op, promote(type(a).dtype, type(second).dtype))) a = floating(a), second = floating(second);
   if (!takes(op, promote(type(a).dtype, type(second).dtype)) || !takes(op, type(a).dtype)) return;
   Attrs attrs;
-  if (takes_one_number(op)) attrs.value = real(random_.pick({-1.0, 0.25}));
+  choose_numbers(op, attrs);
   if (op == Op::copysign) {  // of a number that is none the sign is not defined; sign makes 0 of it
     const ValueId operand[] = {floating(second)};
     second = b_.pointwise(Op::sign, operand);
   }
   if ((op == Op::add || op == Op::sub) && is_float(type(a).dtype) && random_.one_in(6)) attrs.value2 = symbolic_or(number(type(a).dtype));
-  const bool by_number = !takes_one_number(op) && random_.one_in(3);
+  const bool by_number = numbers_of(op).empty() && random_.one_in(3);
   if (by_number) attrs.value = symbolic_or(number(type(a).dtype));
   if (by_number && op == Op::pow) attrs.value = real(random_.pick({2.0, 3.0, 0.5, -2.0, 1.7}));
   if (random_.one_in(16)) attrs.dtype = dtype();
@@ -100,7 +93,7 @@ void TraceGenerator::ternary() {
     return;
   }
   const ValueId operands[] = {floating(first), floating(second), floating(third)};
-  if (op != Op::lerp) attrs.value = real(0.5);
+  choose_numbers(op, attrs);
   add(b_.pointwise(op, operands, attrs));
 }
 

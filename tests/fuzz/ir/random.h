@@ -36,7 +36,7 @@ class Random {
   uint64_t state_;
 };
 
-// Sizes at which code goes wrong: nothing, one, primes, around vectors, tiles, blocks and segments.
+// Sizes at which code goes wrong: nothing, one, primes, around vectors, tiles, blocks and stretches.
 inline int64_t random_size(Random& random, size_t large_one_in = 20) {
   if (random.one_in(large_one_in)) return random.pick<int64_t>({127, 128, 129, 255, 257, 1023, 1024, 1025, 1031, 2047, 2049});
   if (random.one_in(6)) return random.pick<int64_t>({15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64, 65, 97});

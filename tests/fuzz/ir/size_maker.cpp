@@ -24,7 +24,7 @@ bool too_large(__int128 value) {
 void SizeMaker::add_symbols(size_t count) {
   for (size_t i = 0; i < count; ++i) {
     const SymbolKind kind = random_.pick({SymbolKind::size, SymbolKind::size, SymbolKind::integer, SymbolKind::born});
-    Node node{Op::symbol, static_cast<int64_t>(table.symbol_count()), 0, 0, {}};
+    Node node{SizeOp::symbol, static_cast<int64_t>(table.symbol_count()), 0, 0, {}};
     node.dim = table.new_symbol(kind, {});
     nodes_.push_back(node);
   }
@@ -37,21 +37,21 @@ int64_t SizeMaker::constant() {
 
 size_t SizeMaker::operand() {
   if (!random_.one_in(3)) return pick();
-  Node node{Op::constant, constant(), 0, 0, {}};
+  Node node{SizeOp::constant, constant(), 0, 0, {}};
   node.dim = table.constant(node.constant);
   nodes_.push_back(node);
   return nodes_.size() - 1;
 }
 
-size_t SizeMaker::add_node(Op op, size_t x, size_t y) {
+size_t SizeMaker::add_node(SizeOp op, size_t x, size_t y) {
   Node node{op, 0, x, y, {}};
   const Dim a = nodes_[x].dim, b = nodes_[y].dim;
   switch (op) {
-    case Op::add: node.dim = table.add(a, b); break;
-    case Op::mul: node.dim = table.mul(a, b); break;
-    case Op::floordiv: node.dim = table.floordiv(a, b); break;
-    case Op::mod: node.dim = table.mod(a, b); break;
-    case Op::min: node.dim = table.min(a, b); break;
+    case SizeOp::add: node.dim = table.add(a, b); break;
+    case SizeOp::mul: node.dim = table.mul(a, b); break;
+    case SizeOp::floordiv: node.dim = table.floordiv(a, b); break;
+    case SizeOp::mod: node.dim = table.mod(a, b); break;
+    case SizeOp::min: node.dim = table.min(a, b); break;
     default: node.dim = table.max(a, b); break;
   }
   nodes_.push_back(node);
@@ -59,7 +59,7 @@ size_t SizeMaker::add_node(Op op, size_t x, size_t y) {
 }
 
 void SizeMaker::combine() {
-  const Op op = random_.pick({Op::add, Op::add, Op::mul, Op::mul, Op::floordiv, Op::mod, Op::min, Op::max});
+  const SizeOp op = random_.pick({SizeOp::add, SizeOp::add, SizeOp::mul, SizeOp::mul, SizeOp::floordiv, SizeOp::mod, SizeOp::min, SizeOp::max});
   const size_t a = operand();
   add_node(op, a, operand());
 }
@@ -69,11 +69,11 @@ void SizeMaker::widen() {  // the symbols are the first nodes
   size_t sum = random_.below(symbols);
   for (size_t i = 0; i < terms; ++i) {
     size_t product = random_.below(symbols);
-    for (size_t factors = random_.below(6); factors > 0; --factors) product = add_node(Op::mul, product, random_.below(symbols));
-    sum = add_node(Op::add, sum, product);
+    for (size_t factors = random_.below(6); factors > 0; --factors) product = add_node(SizeOp::mul, product, random_.below(symbols));
+    sum = add_node(SizeOp::add, sum, product);
   }
   try {
-    add_node(random_.pick({Op::floordiv, Op::mod, Op::min, Op::mul}), sum, operand());
+    add_node(random_.pick({SizeOp::floordiv, SizeOp::mod, SizeOp::min, SizeOp::mul}), sum, operand());
   } catch (const UserError&) {  // a division by the constant zero
   }
 }
@@ -90,23 +90,23 @@ void SizeMaker::grow(size_t size) {
 
 std::optional<__int128> SizeMaker::exact(size_t i, std::span<const int64_t> symbols) const {
   const Node& node = nodes_[i];
-  if (node.op == Op::constant) return node.constant;
-  if (node.op == Op::symbol) return symbols[static_cast<size_t>(node.constant)];
+  if (node.op == SizeOp::constant) return node.constant;
+  if (node.op == SizeOp::symbol) return symbols[static_cast<size_t>(node.constant)];
   const auto a = exact(node.a, symbols), b = exact(node.b, symbols);
   if (!a || !b) return {};
   __int128 result = 0;
   switch (node.op) {
-    case Op::add: result = *a + *b; break;
-    case Op::mul:
+    case SizeOp::add: result = *a + *b; break;
+    case SizeOp::mul:
       if (*a != 0 && (too_large(*b) || (*a > 0 ? *a : -*a) > ((static_cast<__int128>(1) << 100) / ((*b > 0 ? *b : -*b) + 1)))) return {};
       result = *a * *b;
       break;
-    case Op::floordiv:
-    case Op::mod:
+    case SizeOp::floordiv:
+    case SizeOp::mod:
       if (*b == 0) return {};
-      result = node.op == Op::mod ? *a - floor_quotient(*a, *b) * *b : floor_quotient(*a, *b);
+      result = node.op == SizeOp::mod ? *a - floor_quotient(*a, *b) * *b : floor_quotient(*a, *b);
       break;
-    case Op::min: result = std::min(*a, *b); break;
+    case SizeOp::min: result = std::min(*a, *b); break;
     default: result = std::max(*a, *b); break;
   }
   if (too_large(result)) return {};
@@ -116,11 +116,11 @@ std::optional<__int128> SizeMaker::exact(size_t i, std::span<const int64_t> symb
 double SizeMaker::reach(size_t i, std::span<const int64_t> symbols) const {
   const Node& node = nodes_[i];
   const auto of_leaf = [](int64_t value) { return std::max(1.0, std::abs(static_cast<double>(value))); };
-  if (node.op == Op::constant) return of_leaf(node.constant);
-  if (node.op == Op::symbol) return of_leaf(symbols[static_cast<size_t>(node.constant)]);
+  if (node.op == SizeOp::constant) return of_leaf(node.constant);
+  if (node.op == SizeOp::symbol) return of_leaf(symbols[static_cast<size_t>(node.constant)]);
   const double a = reach(node.a, symbols), b = reach(node.b, symbols);
-  if (node.op == Op::mul) return a * b;
-  return node.op == Op::add ? a + b : std::max(a, b);
+  if (node.op == SizeOp::mul) return a * b;
+  return node.op == SizeOp::add ? a + b : std::max(a, b);
 }
 
 }  // namespace escapement::fuzz

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "fuzz/ir/random.h"
 #include "dims/dims.h"
+#include "fuzz/ir/random.h"
 
 namespace escapement::fuzz {
 
@@ -30,9 +30,8 @@ class SizeMaker {
   DimTable table;
 
  private:
-  using Op = DimTable::Step::Op;
   struct Node {
-    Op op;
+    SizeOp op;
     int64_t constant = 0;
     size_t a = 0, b = 0;
     Dim dim;
@@ -40,7 +39,7 @@ class SizeMaker {
   int64_t constant();
   size_t operand();
   void combine();
-  size_t add_node(Op op, size_t a, size_t b);
+  size_t add_node(SizeOp op, size_t a, size_t b);
 
   Random& random_;
   bool big_;

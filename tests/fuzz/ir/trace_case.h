@@ -21,7 +21,7 @@ struct Result {
 // would be too large to be worth it.
 std::optional<std::vector<int64_t>> hinted_sizes(const Trace& trace);
 std::optional<std::vector<int64_t>> random_sizes(const Trace& trace, Random& random);
-// One size is so large that launches are cut among threads, and long rows into segments; the others are small.
+// One size is so large that launches are cut among threads, and long rows into stretches; the others are small.
 std::optional<std::vector<int64_t>> large_sizes(const Trace& trace, Random& random);
 
 // Strides that the trace leaves open are chosen here, and written to `symbols`. Inputs of one storage may lie in the same memory.

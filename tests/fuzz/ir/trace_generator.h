@@ -57,6 +57,7 @@ class TraceGenerator {
   int32_t axis_of(ValueId v) { return static_cast<int32_t>(random_.below(static_cast<size_t>(std::max(type(v).rank(), 1)))); }
 
   // generate_compute.cpp: pointwise ops, reductions, composites, creation, contractions
+  void choose_numbers(Op op, Attrs& attrs);   // those of its row
   void unary();
   void binary();
   void ternary();

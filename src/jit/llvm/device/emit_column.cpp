@@ -1,8 +1,8 @@
 // Columns on a device: a block of 8 warps takes 32 neighbouring columns, a warp's threads one each, so that a row of the operand is read together.
 // Thread (warp w, lane x) has the accumulators w, w + 8, w + 16, w + 24 of column x. The halves 16 and 8 of the canonical order are its own; for 4, 2
 // and 1 the warps exchange what they have through the block's memory, and every thread combines it, so that all of them know the column's result.
-// Columns past the end keep to the barriers and touch no memory. Few columns, each long, are done in parts: partial takes a segment of 32 columns a
-// block, finish reads the segments' results from scratch.
+// Columns past the end keep to the barriers and touch no memory. Few columns, each long, are done in parts: partial takes a stretch of 32 columns a
+// block, finish reads the stretches' results from scratch.
 #include "jit/llvm/device/kernel.h"
 
 namespace escapement {
@@ -38,10 +38,10 @@ struct ColumnEmitter {
   void read_row_values(Point& point);
   void keep(uint32_t number, Value* value) { ir.set(row_values[number], value); }
   Chunk at(StageBody& body, Value* position);
-  std::vector<Partial> segment(StageBody& body, std::vector<Reducer>& reducers, Value* begin);
+  std::vector<Partial> stretch(StageBody& body, std::vector<Reducer>& reducers, Value* begin);
   void add_from_scratch(std::vector<Reducer>& reducers, std::vector<TotalVar>& totals);
-  Value* segments() { return device.quotient_up(length, ir.i64(kReduceSegment)); }
-  Value* scratch_word(Value* segment, size_t reduction, size_t count);
+  Value* stretches() { return device.quotient_up(length, ir.i64(kReduceStretch)); }
+  Value* scratch_word(Value* stretch, size_t reduction, size_t count);
   Partial exchange(Reducer& reducer, Partial mine);
   Value* word(Value* warp, unsigned end);
 };
@@ -62,7 +62,7 @@ void ColumnEmitter::emit() {
 
 void ColumnEmitter::emit_partials() {
   const Stage& stage = device.nest.stages[0];
-  Value *groups = device.quotient_up(kernel.extent(vector), ir.i64(kWarp)), *count = segments();
+  Value *groups = device.quotient_up(kernel.extent(vector), ir.i64(kWarp)), *count = stretches();
   Value* pieces = ir.b.CreateMul(ir.b.CreateMul(rows, groups), count);
   device.stride_loop("piece", device.block(), pieces, device.blocks(), [&](Value* piece) {
     start_columns(ir.b.CreateUDiv(piece, count), groups);
@@ -70,7 +70,7 @@ void ColumnEmitter::emit_partials() {
     StageBody body(kernel, stage, 1);
     std::vector<Reducer> reducers;
     for (const LoopReduction& r : stage.reductions) reducers.emplace_back(kernel, stage, r);
-    const std::vector<Partial> results = segment(body, reducers, ir.b.CreateMul(part, ir.i64(kReduceSegment)));
+    const std::vector<Partial> results = stretch(body, reducers, ir.b.CreateMul(part, ir.i64(kReduceStretch)));
     ir.if_then(ir.b.CreateAnd(valid, ir.b.CreateICmpEQ(device.warp(), ir.i64(0))), [&] {
       for (size_t r = 0; r < results.size(); ++r) device.store_partial(scratch_word(part, r, results.size()), reducers[r], results[r]);
     });
@@ -133,7 +133,7 @@ void ColumnEmitter::emit_stage(const Stage& stage, bool from_scratch) {
   if (stage.kind == Stage::Kind::each_row) emit_row_stage(stage);
   else if (stage.reductions.empty()) emit_plain_stage(stage);
   else reduce(stage, from_scratch);
-  if (stage.reductions.empty()) hazards.passed(stage);   // else the barrier of the last segment lies behind its accesses
+  if (stage.reductions.empty()) hazards.passed(stage);   // else the barrier of the last stretch lies behind its accesses
 }
 
 void ColumnEmitter::run_row(const Stage& stage, bool stores) {
@@ -190,8 +190,8 @@ void ColumnEmitter::reduce(const Stage& stage, bool from_scratch) {
   if (from_scratch) {
     add_from_scratch(reducers, totals);
   } else {
-    ir.loop("segment", ir.i64(0), length, kReduceSegment, [&](Value* begin) {
-      const std::vector<Partial> results = segment(body, reducers, begin);
+    ir.loop("stretch", ir.i64(0), length, kReduceStretch, [&](Value* begin) {
+      const std::vector<Partial> results = stretch(body, reducers, begin);
       for (size_t r = 0; r < results.size(); ++r) reducers[r].add(totals[r], results[r], 1);
     });
   }
@@ -200,25 +200,25 @@ void ColumnEmitter::reduce(const Stage& stage, bool from_scratch) {
 
 void ColumnEmitter::add_from_scratch(std::vector<Reducer>& reducers, std::vector<TotalVar>& totals) {
   ir.if_then(valid, [&] {
-    ir.loop("part", ir.i64(0), segments(), 1, [&](Value* part) {
+    ir.loop("part", ir.i64(0), stretches(), 1, [&](Value* part) {
       for (size_t r = 0; r < reducers.size(); ++r)
         reducers[r].add(totals[r], device.load_partial(scratch_word(part, r, reducers.size()), reducers[r]), 1);
     });
   });
 }
 
-Value* ColumnEmitter::scratch_word(Value* segment, size_t reduction, size_t count) {
-  Value* place = ir.b.CreateAdd(ir.b.CreateMul(number, segments()), segment);
+Value* ColumnEmitter::scratch_word(Value* stretch, size_t reduction, size_t count) {
+  Value* place = ir.b.CreateAdd(ir.b.CreateMul(number, stretches()), stretch);
   place = ir.b.CreateAdd(ir.b.CreateMul(place, ir.i64(static_cast<int64_t>(count))), ir.i64(static_cast<int64_t>(reduction)));
   return ir.slot_i64(kernel.scratch, ir.b.CreateMul(place, ir.i64(kPartialWords)));
 }
 
-// One segment's results, known to all threads of the column.
-std::vector<Partial> ColumnEmitter::segment(StageBody& body, std::vector<Reducer>& reducers, Value* begin) {
+// One stretch's results, known to all threads of the column.
+std::vector<Partial> ColumnEmitter::stretch(StageBody& body, std::vector<Reducer>& reducers, Value* begin) {
   std::vector<std::vector<PartialVar>> sums(reducers.size());
   for (size_t r = 0; r < reducers.size(); ++r)
     for (unsigned k = 0; k < kAccumulators; ++k) sums[r].push_back(partial_var(ir, reducers[r].identity(1, ir.b.getInt32Ty())));
-  Value* end = ir.min(ir.b.CreateAdd(begin, ir.i64(kReduceSegment)), length);
+  Value* end = ir.min(ir.b.CreateAdd(begin, ir.i64(kReduceStretch)), length);
   const auto take = [&](Value* position, unsigned k) {
     const Chunk chunk = at(body, position);
     for (size_t r = 0; r < reducers.size(); ++r)

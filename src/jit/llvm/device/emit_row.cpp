@@ -1,10 +1,10 @@
-// Rows on a device. The canonical order's 32 lanes are the threads of a warp: element i of a segment is taken by thread i % 32, so neighbours are
+// Rows on a device. The canonical order's 32 lanes are the threads of a warp: element i of a stretch is taken by thread i % 32, so neighbours are
 // read together; the halves 16, 8, 4, 2, 1 are shuffles.
-//   warp      a warp takes a row: its segments one after the other
-//   block     a block takes a row: its warps take segments in turn, one each a round; then each thread adds up the round's results in the segments'
+//   warp      a warp takes a row: its stretches one after the other
+//   block     a block takes a row: its warps take stretches in turn, one each a round; then each thread adds up the round's results in the stretches'
 //             order, so that every thread has the row's result
-//   partial   a warp takes one segment of one row, for the first stage
-//   finish    as block, but the first stage's segments come from scratch
+//   partial   a warp takes one stretch of one row, for the first stage
+//   finish    as block, but the first stage's stretches come from scratch
 // Stages that reduce nothing are as fast maps: several elements of a thread at a time where they are aligned.
 // Row values are known to every thread of the team. Stages that write what another thread may read or write wait for each other (Hazards).
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace escapement {
 namespace {
 
 constexpr unsigned kSmallBelow = 24;       // nodes of a body: as many elements of a thread at once as are 16 bytes, all read before the first is used
-constexpr unsigned kPartialWords = 2;      // a segment's result in the block's memory: value, index
+constexpr unsigned kPartialWords = 2;      // a stretch's result in the block's memory: value, index
 
 struct RowEmitter {
   DeviceKernel& device;
@@ -43,15 +43,15 @@ struct RowEmitter {
   void wait_before(const Stage& stage);
   void enter(StageBody& body);
   Chunk at(StageBody& body, Value* position);
-  std::vector<Partial> segment(StageBody& body, std::vector<Reducer>& reducers, Value* begin);
+  std::vector<Partial> stretch(StageBody& body, std::vector<Reducer>& reducers, Value* begin);
   void take(StageBody& body, std::vector<Reducer>& reducers, std::vector<PartialVar>& sums, Value* position, Value* begin);
-  void add_segments_of_warp(StageBody& body, std::vector<Reducer>& reducers, std::vector<TotalVar>& totals);
-  void add_segments_of_block(StageBody& body, std::vector<Reducer>& reducers, std::vector<TotalVar>& totals);
+  void add_stretches_of_warp(StageBody& body, std::vector<Reducer>& reducers, std::vector<TotalVar>& totals);
+  void add_stretches_of_block(StageBody& body, std::vector<Reducer>& reducers, std::vector<TotalVar>& totals);
   void add_from_scratch(std::vector<Reducer>& reducers, std::vector<TotalVar>& totals);
   void add_round(Reducer& reducer, TotalVar total, Value* count, PartialVar mine, Value* has_one);
   void reduce(const Stage& stage, bool from_scratch);
-  Value* segments() { return device.quotient_up(length, ir.i64(kReduceSegment)); }
-  Value* scratch_word(Value* segment, size_t reduction, size_t count);
+  Value* stretches() { return device.quotient_up(length, ir.i64(kReduceStretch)); }
+  Value* scratch_word(Value* stretch, size_t reduction, size_t count);
   Value* row_number = nullptr;
 };
 
@@ -75,7 +75,7 @@ void RowEmitter::emit() {
 
 void RowEmitter::emit_partials() {
   Value* warp = ir.b.CreateAdd(ir.b.CreateMul(device.block(), device.warps()), device.warp());
-  Value* count = segments();
+  Value* count = stretches();
   device.stride_loop("part", warp, ir.b.CreateMul(rows, count), ir.b.CreateMul(device.blocks(), device.warps()), [&](Value* number) {
     start_row(ir.b.CreateUDiv(number, count));
     Value* part = ir.b.CreateURem(number, count);
@@ -84,7 +84,7 @@ void RowEmitter::emit_partials() {
     std::vector<Reducer> reducers;
     for (const LoopReduction& r : stage.reductions) reducers.emplace_back(kernel, stage, r);
     enter(body);
-    const std::vector<Partial> results = segment(body, reducers, ir.b.CreateMul(part, ir.i64(kReduceSegment)));
+    const std::vector<Partial> results = stretch(body, reducers, ir.b.CreateMul(part, ir.i64(kReduceStretch)));
     ir.if_then(device.is_first_of(team), [&] {
       for (size_t r = 0; r < results.size(); ++r) device.store_partial(scratch_word(part, r, results.size()), reducers[r], results[r]);
     });
@@ -224,27 +224,27 @@ void RowEmitter::reduce(const Stage& stage, bool from_scratch) {
   ir.if_then(ir.b.CreateICmpSGT(length, ir.i64(0)), [&] {
     if (from_scratch) return add_from_scratch(reducers, totals);
     enter(body);
-    one_warp ? add_segments_of_warp(body, reducers, totals) : add_segments_of_block(body, reducers, totals);
+    one_warp ? add_stretches_of_warp(body, reducers, totals) : add_stretches_of_block(body, reducers, totals);
   });
   for (size_t r = 0; r < reducers.size(); ++r) row.row_values[reducers[r].row_value()] = reducers[r].result(totals[r], 1);
 }
 
-void RowEmitter::add_segments_of_warp(StageBody& body, std::vector<Reducer>& reducers, std::vector<TotalVar>& totals) {
-  ir.loop("segment", ir.i64(0), length, kReduceSegment, [&](Value* begin) {
-    const std::vector<Partial> results = segment(body, reducers, begin);
+void RowEmitter::add_stretches_of_warp(StageBody& body, std::vector<Reducer>& reducers, std::vector<TotalVar>& totals) {
+  ir.loop("stretch", ir.i64(0), length, kReduceStretch, [&](Value* begin) {
+    const std::vector<Partial> results = stretch(body, reducers, begin);
     for (size_t r = 0; r < reducers.size(); ++r) reducers[r].add(totals[r], results[r], 1);
   });
 }
 
-void RowEmitter::add_segments_of_block(StageBody& body, std::vector<Reducer>& reducers, std::vector<TotalVar>& totals) {
-  Value* count = segments();
+void RowEmitter::add_stretches_of_block(StageBody& body, std::vector<Reducer>& reducers, std::vector<TotalVar>& totals) {
+  Value* count = stretches();
   device.stride_loop("round", ir.i64(0), count, device.warps(), [&](Value* first) {
     Value* number = ir.b.CreateAdd(first, device.warp());
     Value* has_one = ir.b.CreateICmpSLT(number, count);
     std::vector<PartialVar> mine;
     for (Reducer& reducer : reducers) mine.push_back(partial_var(ir, reducer.identity(1, ir.b.getInt64Ty())));
     ir.if_then(has_one, [&] {
-      const std::vector<Partial> results = segment(body, reducers, ir.b.CreateMul(number, ir.i64(kReduceSegment)));
+      const std::vector<Partial> results = stretch(body, reducers, ir.b.CreateMul(number, ir.i64(kReduceStretch)));
       for (size_t r = 0; r < results.size(); ++r) set(ir, mine[r], results[r]);
     });
     Value* of_round = ir.min(device.warps(), ir.b.CreateSub(count, first));
@@ -252,7 +252,7 @@ void RowEmitter::add_segments_of_block(StageBody& body, std::vector<Reducer>& re
   });
 }
 
-// The results of a round's segments, in their order. The half of the memory that was used last may still be read by a thread that is late; the other
+// The results of a round's stretches, in their order. The half of the memory that was used last may still be read by a thread that is late; the other
 // one is not, as that thread has passed the last barrier.
 void RowEmitter::add_round(Reducer& reducer, TotalVar total, Value* count, PartialVar mine, Value* has_one) {
   const unsigned half = kPartialWords * kMostWarps;
@@ -268,24 +268,24 @@ void RowEmitter::add_round(Reducer& reducer, TotalVar total, Value* count, Parti
 }
 
 void RowEmitter::add_from_scratch(std::vector<Reducer>& reducers, std::vector<TotalVar>& totals) {
-  ir.loop("part", ir.i64(0), segments(), 1, [&](Value* number) {
+  ir.loop("part", ir.i64(0), stretches(), 1, [&](Value* number) {
     for (size_t r = 0; r < reducers.size(); ++r)
       reducers[r].add(totals[r], device.load_partial(scratch_word(number, r, reducers.size()), reducers[r]), 1);
   });
 }
 
-Value* RowEmitter::scratch_word(Value* segment, size_t reduction, size_t count) {
-  Value* place = ir.b.CreateAdd(ir.b.CreateMul(row_number, segments()), segment);
+Value* RowEmitter::scratch_word(Value* stretch, size_t reduction, size_t count) {
+  Value* place = ir.b.CreateAdd(ir.b.CreateMul(row_number, stretches()), stretch);
   place = ir.b.CreateAdd(ir.b.CreateMul(place, ir.i64(static_cast<int64_t>(count))), ir.i64(static_cast<int64_t>(reduction)));
   return ir.slot_i64(kernel.scratch, ir.b.CreateMul(place, ir.i64(kPartialWords)));
 }
 
-// --- one segment: all threads of a warp
+// --- one stretch: all threads of a warp
 
-std::vector<Partial> RowEmitter::segment(StageBody& body, std::vector<Reducer>& reducers, Value* begin) {
+std::vector<Partial> RowEmitter::stretch(StageBody& body, std::vector<Reducer>& reducers, Value* begin) {
   std::vector<PartialVar> sums;
   for (Reducer& reducer : reducers) sums.push_back(partial_var(ir, reducer.identity(1, ir.b.getInt32Ty())));
-  Value* end = ir.min(ir.b.CreateAdd(begin, ir.i64(kReduceSegment)), length);
+  Value* end = ir.min(ir.b.CreateAdd(begin, ir.i64(kReduceStretch)), length);
   const unsigned together = fast && body.size() < kSmallBelow ? device_vector(device.nest) : 1, step = together * kWarp;
   Value* main_end = ir.b.CreateAdd(begin, ir.b.CreateAnd(ir.b.CreateSub(end, begin), ir.i64(-int64_t{step})));
   ir.loop("main", begin, main_end, step, [&](Value* i) {

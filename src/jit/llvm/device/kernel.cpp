@@ -172,9 +172,9 @@ void start_at(DeviceKernel& device, Odometer& odometer, Value* flat, Value* coun
 
 // --- reductions
 
-Partial combine_warp(DeviceKernel& device, Reducer& reducer, Partial accumulator, Value* segment_begin) {
+Partial combine_warp(DeviceKernel& device, Reducer& reducer, Partial accumulator, Value* stretch_begin) {
   for (unsigned step = kWarp / 2; step > 0; step /= 2) accumulator = reducer.combine(accumulator, device.shuffle_down(accumulator, step), 1);
-  return reducer.in_row(device.shuffle_from(accumulator, 0), segment_begin);
+  return reducer.in_row(device.shuffle_from(accumulator, 0), stretch_begin);
 }
 
 // --- hazards

@@ -66,8 +66,8 @@ class DeviceKernel {
 // Sets an odometer to a flat number that is often 0: axes of one element cost no division.
 void start_at(DeviceKernel& device, Odometer& odometer, Value* flat, Value* count);
 
-// The 32 accumulators of a segment combined over the lanes of the warp; every thread gets the result, its index in the row.
-Partial combine_warp(DeviceKernel& device, Reducer& reducer, Partial accumulator, Value* segment_begin);
+// The 32 accumulators of a stretch combined over the lanes of the warp; every thread gets the result, its index in the row.
+Partial combine_warp(DeviceKernel& device, Reducer& reducer, Partial accumulator, Value* stretch_begin);
 
 // Whether an earlier stage of a row has touched memory that a later one may touch from another thread.
 class Hazards {

@@ -44,7 +44,7 @@ Value* barrier(llvm::IRBuilder<>& b) {
 #endif
 }
 
-// All 32 threads take part; `clamp` is what the instruction wants for segments of the whole warp.
+// All 32 threads take part; `clamp` is what the instruction wants for stretches of the whole warp.
 Value* shuffle(llvm::IRBuilder<>& b, intrinsic::ID id, llvm::CallInst& call) {
   return instruction(b, id, {b.getInt32(0xffffffff), call.getArgOperand(0), call.getArgOperand(1), b.getInt32(kWarp - 1)});
 }
