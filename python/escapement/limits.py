@@ -17,6 +17,7 @@ KINDS = limit("KINDS", 64, "kinds of calls (keys) of one torch.compile() of a fu
 KEY_DEPTH = limit("KEY_DEPTH", 4, "containers and objects inside each other (`cache.layers[0].keys`) whose values make a key; what lies deeper counts as a recompile when it differs")
 KEY_VALUES = limit("KEY_VALUES", 2000, "values looked at in one frame for its key; so with what comes later")
 TRIED_POINTS = limit("TRIED_POINTS", 512, "assignments of declared sizes that are tried one by one, where reasoning about intervals does not decide; of more nothing is concluded")
+NEW_OBJECTS = limit("NEW_OBJECTS", 100000, "new objects until the collector of garbage looks through the youngest, while something is compiled; a program that wants rarer or no collections has them")
 # --- call mode
 GENERATORS = limit("GENERATORS", 2, "random generators among the arguments that have versions of their own; a function that gets more draws from stand-ins with their states")
 KEYS = limit("KEYS", 64, "kinds of calls of a function: structures, constants among the arguments, ambient state; more run eagerly")

@@ -49,6 +49,13 @@ if not [point for point in metadata.entry_points(group=GROUP) if point.name == "
     sys.path.append(metadata_folder())
 
 
+def pytest_configure():
+    """pytest listens to every logger that keeps its records to itself, and torch formats what it traces where anybody listens: a tenth of each compile."""
+    import torch._logging._internal
+
+    torch._logging._internal.trace_log.propagate = True   # to nobody
+
+
 # The last two run tools/scalar_eval, and skip by themselves where it is not built.
 PYTHON_SIDE = ("test_dynamo_recipe.py", "test_options.py", "test_math_accuracy.py", "test_scalar_exact.py")
 

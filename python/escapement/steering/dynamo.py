@@ -50,7 +50,7 @@ from ..interrupts import is_interrupt
 from ..ledger import LEDGER, Compile, Plan
 from ..misses import miss
 from ..option_values import resolve
-from . import assertions, attributes, composites, data_questions, hooks, oblivious, offsets, parts, refusals, steer_dims, view_bases, whole_operators
+from . import assertions, attributes, composites, data_questions, garbage, guard_latency, hooks, oblivious, offsets, parts, refusals, steer_dims, view_bases, whole_operators
 from .keys import frame_key, number_of
 from .notes import break_log, constant_size, first_line, in_words, input_dims, is_user_tensor, new_breaks, pins, place_of, read_of, relations
 from .notes import input_names  # noqa: F401  (part of what this file offers)
@@ -193,7 +193,7 @@ def compile_whole(code, globals, locals, builtins, closure, compiler_fn, one_gra
         return run(*rest, **named)
     active.traced = False
     try:
-        with hooks.guarded(), limits_of_torch(code, key, one_graph, rest, named) as counted:
+        with garbage.looked_at_rarely(), hooks.guarded(), guard_latency.not_flushed(), limits_of_torch(code, key, one_graph, rest, named) as counted:
             return run(*counted, **named)
     except Exception as error:
         if one_graph or isinstance(error, symbolic_shapes.ConstraintViolationError):

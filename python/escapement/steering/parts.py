@@ -1,12 +1,12 @@
 """What is put around Dynamo's own code, one module for each thing that is put right: its `install(session)` does that once for the process, `session()`
 giving the compile in progress or None; its `possible()`, if it has one, says whether this torch has the places where it would be put."""
 
-from . import absences, argument_kinds, assertions, caches, containers, diagonals, float_sizes, generators, hooks, index_numbers, layout_reads, methods
-from . import mixed_arrays, oblivious, other_words, raising, random_objects, recurrent, refusals, scalar_writes, size_arguments, texts, traced_numbers, truths
+from . import absences, argument_kinds, assertions, caches, containers, diagonals, float_sizes, generators, guard_latency, hooks, index_numbers, layout_reads
+from . import methods, mixed_arrays, oblivious, other_words, raising, random_objects, recurrent, refusals, scalar_writes, size_arguments, texts, traced_numbers, truths
 from . import view_bases, written_in_itself
 
 # In the order in which they are installed.
-PARTS = (absences, argument_kinds, assertions, caches, containers, diagonals, float_sizes, generators, hooks, index_numbers, layout_reads, methods,
+PARTS = (absences, argument_kinds, assertions, caches, containers, diagonals, float_sizes, generators, guard_latency, hooks, index_numbers, layout_reads, methods,
          mixed_arrays, other_words, raising, random_objects, recurrent, scalar_writes, size_arguments, texts, traced_numbers, truths, view_bases,
          written_in_itself)
 
