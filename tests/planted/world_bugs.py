@@ -396,7 +396,7 @@ WORLD_BUGS = [
         "what Dynamo tries a graph with is recorded as a number", ("torch_compile/test_torchs_own_settings.py",)),
     Bug("writes_are_arguments", "python", "python/escapement/steering/scalar_writes.py", "        hidden = {node: node.meta.pop(\"example_value\") for node in output.graph.nodes if is_write(node)}\n", "        hidden = {}\n",
         "in training a write to a float64 tensor without dims is lost", ("torch_compile/test_scalar_writes.py",)),
-    Bug("hooks_are_for_good", "python", "python/escapement/steering/dynamo.py", "with hooks.guarded(), limits_of_torch(", "with limits_of_torch(",
+    Bug("hooks_are_for_good", "python", "python/escapement/steering/dynamo.py", "with garbage.looked_at_rarely(), hooks.guarded(), guard_latency.not_flushed(), limits_of_torch(", "with garbage.looked_at_rarely(), guard_latency.not_flushed(), limits_of_torch(",
         "under torch.compile a hook that comes later does not run", ("torch_compile/test_hooks_that_come_and_go.py",)),
     Bug("refused_once_for_all", "python", "python/escapement/steering/refusals.py", "Strategy(FrameAction.DEFAULT, FrameAction.DEFAULT)", "Strategy(FrameAction.RUN_ONLY, FrameAction.DEFAULT)",
         "under torch.compile one refused call ends the compiling of all that shares its code", ("torch_compile/test_refused_calls.py",)),
