@@ -4,28 +4,35 @@ Dynamo traces what is inside, at every call anew: a buffer that the program keep
 one of its kind is one of many. Here a call whose arguments are constants is made while tracing, as the program would make it, and the result is an input of the
 graph, which the same call hands out each time. Where a size is among the arguments, what is inside is traced as ever; random numbers in it, or an object that
 it makes, are a graph break.
+
+`functools.cached_property` of Python 3.11 and older takes a lock, which Dynamo does not trace: there it is read as of 3.12, which takes none.
 """
 
 import functools
 
 import torch
 from torch._dynamo import exc as dynamo_exc
+from torch._dynamo import symbolic_convert
 from torch._dynamo.guards import GuardBuilder, install_guard
 from torch._dynamo.source import CallFunctionNoArgsSource, GlobalSource
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
-from torch._dynamo.variables.functions import WrapperUserFunctionVariable
+from torch._dynamo.variables.functions import UserFunctionVariable, WrapperUserFunctionVariable
 from torch._dynamo.variables.lists import BaseListVariable, SizeVariable, TupleVariable
 from torch._dynamo.variables.tensor import SymNodeVariable
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 OF_PYTHON = frozenset(("dropout", "alpha_dropout", "feature_alpha_dropout"))   # these draw, and take no generator
 MANY = 16
+GET = functools.cached_property.__get__
+Inlined = symbolic_convert.InliningInstructionTranslator
 PLAIN = (bool, int, float, str, bytes, type(None))
 
 
 def install(current_session):
     WrapperUserFunctionVariable.call_function = kept(WrapperUserFunctionVariable.call_function, current_session)
+    if "lock" in GET.__code__.co_names:
+        Inlined.build_inline_tracer = staticmethod(without_lock(Inlined.build_inline_tracer, current_session))
 
 
 def kept(call_function, current_session):
@@ -97,3 +104,26 @@ def draws(node):
 def random_names():
     schemas = torch._C._jit_get_all_schemas()
     return frozenset(schema.name.removeprefix("aten::") for schema in schemas if any(argument.name == "generator" for argument in schema.arguments))
+
+
+# --- cached_property
+
+def without_lock(build, current_session):
+    @functools.wraps(build)
+    def call(parent, function, *rest, **named):
+        if current_session() is not None and getattr(function, "fn", None) is GET:
+            function = UserFunctionVariable(computed_once)
+        return build(parent, function, *rest, **named)
+
+    return call
+
+
+def computed_once(self, instance, owner=None):
+    """functools.cached_property.__get__."""
+    if instance is None:
+        return self
+    if self.attrname is None:
+        raise TypeError("Cannot use cached_property instance without calling __set_name__ on it.")
+    if self.attrname not in instance.__dict__:
+        instance.__dict__[self.attrname] = self.func(instance)
+    return instance.__dict__[self.attrname]

@@ -3,11 +3,11 @@ giving the compile in progress or None; its `possible()`, if it has one, says wh
 
 from . import absences, argument_kinds, assertions, caches, containers, diagonals, float_sizes, generators, guard_latency, hooks, index_numbers, layout_reads
 from . import methods, mixed_arrays, oblivious, other_words, raising, random_objects, recurrent, refusals, scalar_writes, size_arguments, texts, traced_numbers, truths
-from . import view_bases, written_in_itself
+from . import user_classes, view_bases, written_in_itself
 
 # In the order in which they are installed.
 PARTS = (absences, argument_kinds, assertions, caches, containers, diagonals, float_sizes, generators, guard_latency, hooks, index_numbers, layout_reads, methods,
-         mixed_arrays, other_words, raising, random_objects, recurrent, scalar_writes, size_arguments, texts, traced_numbers, truths, view_bases,
+         mixed_arrays, other_words, raising, random_objects, recurrent, scalar_writes, size_arguments, texts, traced_numbers, truths, user_classes, view_bases,
          written_in_itself)
 
 

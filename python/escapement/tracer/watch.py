@@ -169,6 +169,7 @@ class Watch:
                 found.extend(with_content(space.get(name)))
         for owner, names in self._slotted:
             found.extend(item for name in names for item in with_content(slot_value(owner, name)))
+        found += [type(owner) for owner, _ in self._owners]
         found.extend(read() for read in self._gradients)
         found += needing_gradients(self.tensors)
         found += [item for cell in self._cells for item in with_content(cell_content(cell))]
@@ -186,7 +187,7 @@ class Watch:
     def undo(self):
         """What puts back all that state() tells of."""
         held = [*self._held, *self._defaults(), *map(vars, self._mocks)]
-        return Together(HostUndo(self._spaces, self._kinds, self._slotted, self._cells, held), NeedsOfGradients(self.tensors))
+        return Together(HostUndo(self._spaces, self._kinds, self._slotted, self._cells, held), NeedsOfGradients(self.tensors), ClassesOf(self._owners))
 
     def replace(self, wanted, replacement):
         """Puts replacement(value) where state() finds a value that is wanted, also inside of lists, tuples, dicts and queues."""
@@ -284,6 +285,18 @@ class Together:
     def restore(self):
         for part in self._parts:
             part.restore()
+
+
+class ClassesOf:
+    """Of objects, which the function may have changed (`o.__class__ = Other`)."""
+
+    def __init__(self, owners):
+        self._before = [(owner, type(owner)) for owner, _ in owners]
+
+    def restore(self):
+        for owner, kind in self._before:
+            if type(owner) is not kind:
+                object.__setattr__(owner, "__class__", kind)
 
 
 class NeedsOfGradients:
