@@ -8,7 +8,9 @@ tracer runs an operation on sizes it does not know:
   int(number) and the like the number is finite, likewise
   math.sqrt, math.log2     the number has one, likewise
   powers under `except`    the result is finite, likewise
-  tensors under `except`   none of them is empty, by a guard; where one is, the call runs eagerly; a size of the data is a graph break
+  tensors under `except`   none of them is empty, by a guard; where one is, the call runs eagerly; a size of the data is a graph break, and so are
+                           operators that raise for values (an index that is out of range, a matrix without an inverse)
+  products of two dtypes   are the program's own: the tracer does not look at dtypes there
 
 Numbers that come from the data have no guard: there the graph's own code has to tell (a root by an assertion, assertions.py), or under `except` the program behind
 a graph break.
@@ -65,6 +67,11 @@ NEEDS.update({function: (lambda number, *digits: not isinstance(number, torch.Sy
 DOMAINS = {getattr(torch, name): outside for name, outside in (("_sym_sqrt", operator.lt), ("_sym_log2", operator.le)) if hasattr(torch, name)}
 NEEDS.update({function: (lambda number, outside=outside: not outside(number, 0), ValueError) for function, outside in DOMAINS.items()})
 SYMBOLS = (torch.SymInt, torch.SymFloat)
+BY_VALUE = frozenset("gather index_select take take_along_dim scatter scatter_add scatter_reduce index_add index_copy index_fill index_put index_reduce put "
+                     "masked_scatter embedding embedding_bag one_hot nll_loss nll_loss_nd nll_loss2d cross_entropy cross_entropy_loss multi_margin_loss multilabel_margin_loss "
+                     "multinomial bernoulli poisson cholesky cholesky_inverse cholesky_solve inverse pinverse logdet slogdet lu_solve ormqr "
+                     "triangular_solve bincount unravel_index max_unpool1d max_unpool2d max_unpool3d ctc_loss binary_cross_entropy".split())
+PRODUCTS = frozenset("mm matmul bmm mv dot inner vdot addmm addmv addbmm baddbmm linear rmatmul conv1d conv2d conv3d bilinear".split())
 LARGEST = sys.float_info.max
 
 
@@ -80,6 +87,8 @@ def watched(run_node, current_session):
                 hold_numbers(node, args, getattr(tracer, "current_tx", None))
             elif under_except(getattr(tracer, "current_tx", None)):
                 hold_tensors(args, kwargs)
+                hold_values(node, args)
+            hold_dtypes(node, args, kwargs)
         return run_node(tracer, node, args, kwargs, nnmodule)
 
     return run
@@ -138,6 +147,26 @@ def hold_tensors(args, kwargs):
         if is_tensor(value) and count == 0:
             dynamo_exc.unimplemented(gb_type="escapement: a tensor without elements under except", context="", hints=[],
                                      explanation="an operator may raise for it, and the program would catch that")
+
+
+def name_of(node):
+    return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+
+
+def hold_values(node, args):
+    name = name_of(node)
+    by_index = name in ("getitem", "setitem") and any(is_tensor(part) and part.dtype is not torch.bool for part in pytree.tree_leaves(args[1:2]))
+    if by_index or name.strip("_") in BY_VALUE or getattr(node.target, "__module__", None) == "torch._C._linalg" or name.startswith("linalg_"):
+        dynamo_exc.unimplemented(gb_type="escapement: an operator that raises for values under except", context=name, hints=[],
+                                 explanation="for some data it raises, and the program would catch that")
+
+
+def hold_dtypes(node, args, kwargs):
+    """Autocast gives both one dtype."""
+    if name_of(node).strip("_") not in PRODUCTS or torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
+        return
+    if len({value.dtype for value in (*args, *kwargs.values()) if is_tensor(value)}) > 1:
+        dynamo_exc.unimplemented(gb_type="escapement: a product of two dtypes", context=name_of(node), explanation="eager raises there", hints=[])
 
 
 def under_except(translator):

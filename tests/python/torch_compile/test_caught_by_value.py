@@ -1,0 +1,131 @@
+"""What an operator raises for the values that it meets, or for dtypes that the tracer does not look at, is caught where the program catches it: a factor that does not exist,
+an index that is out of range. Each program is called with data that raise and data that do not."""
+
+import pytest
+import torch
+
+import escapement
+from escapement.ledger import LEDGER
+
+pytestmark = pytest.mark.usefixtures("fresh")
+F = torch.nn.functional
+
+
+def factor_with_jitter(a):
+    for power in range(-3, 2):
+        try:
+            return torch.linalg.cholesky(a + 10.0**power * torch.eye(a.shape[0])), power
+        except RuntimeError:
+            continue
+    return a, None
+
+
+def inverse_or_pseudo_inverse(a):
+    try:
+        return torch.linalg.inv(a)
+    except torch.linalg.LinAlgError:
+        return torch.linalg.pinv(a)
+
+
+def old_names(a):
+    try:
+        return torch.cholesky(a)
+    except RuntimeError:
+        return a.inverse() if a.shape[0] > 3 else a * 0
+
+
+def caught(expression):
+    names = {"torch": torch, "F": F}
+    exec(f"def program(x, i):\n    y = x * 2\n    try:\n        return y + {expression}\n    except (IndexError, RuntimeError):\n        return y - 1\n", names)
+    return names["program"]
+
+
+INDICES = {
+    "item": "x[i].sum()", "item of an axis": "x[:, i].sum()", "gather": "x.gather(0, i[:, None]).sum()", "index_select": "x.index_select(0, i).sum()",
+    "take": "x.take(i * 3).sum()", "take_along_dim": "torch.take_along_dim(x, i[:, None], 0).sum()", "embedding": "F.embedding(i, x).sum()",
+    "scatter": "torch.zeros_like(x).scatter(0, i[:, None], 1.0)", "scatter_add": "torch.zeros_like(x).scatter_add(0, i[:, None], x[:1, :1].expand(i.shape[0], 1))",
+    "index_add": "torch.zeros_like(x).index_add(0, i, torch.ones(i.shape[0], x.shape[1]))", "index_fill": "x.index_fill(0, i, 3.0)",
+    "index_put": "x.index_put((i,), torch.zeros(()))", "one_hot": "F.one_hot(i, 4).sum()", "cross_entropy": "F.cross_entropy(x[:1].expand(i.shape[0], -1), i)",
+    "nll_loss": "F.nll_loss(x[:1].expand(i.shape[0], -1), i)", "embedding_bag": "F.embedding_bag(i[None], x).sum()",
+}
+SQUARES = [torch.eye(4) * 2, -torch.eye(3) * 0.5, torch.zeros(3, 3), torch.eye(5), -torch.eye(2) * 0.05]
+
+
+def outcome(call, arguments):
+    try:
+        return call(*arguments)
+    except Exception as error:
+        return type(error)
+
+
+def same(compiled, program, *calls):
+    with torch.no_grad():
+        for arguments in calls:
+            ours, eager = (outcome(call, [a.clone() for a in arguments]) for call in (compiled, program))
+            assert type(ours) is type(eager), (ours, eager)
+            if not isinstance(eager, type):
+                torch.testing.assert_close(ours, eager)
+            else:
+                assert ours is eager
+
+
+WAYS = {"torch.compile": lambda f: torch.compile(f, backend="escapement"), "call mode": escapement.jit, "replay mode": lambda f: escapement.jit(f, mode="replay")}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("program", [factor_with_jitter, inverse_or_pseudo_inverse, old_names])
+def test_matrices(program, way):
+    same(WAYS[way](program), program, *[(a,) for a in SQUARES])
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", INDICES)
+def test_indices(name, way):
+    program, calls = caught(INDICES[name]), []
+    for rows, index in ((5, [0, 2]), (5, [9]), (3, [1]), (3, [0, 7, 1]), (2, [0])):
+        torch.manual_seed(rows)
+        calls.append((torch.randn(rows, 3), torch.tensor(index)))
+    same(WAYS[way](program), program, *calls)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("product", ["x @ i.float().double()[:, None]", "torch.mm(x, x.t().double())", "F.linear(x, x.double())", "torch.matmul(x.t(), i)", "x[0].dot(x[0].double())"])
+def test_products_of_two_dtypes(product, way):
+    program = caught(f"({product}).sum()")
+    same(WAYS[way](program), program, (torch.ones(2, 2), torch.tensor([1, 1])), (torch.ones(3, 3), torch.tensor([1, 1, 0])))
+
+
+def test_a_product_of_two_dtypes_comes_behind_its_effects():
+    seen = []
+
+    def program(x):
+        seen.append(x.shape[0])
+        return x @ x.t().double()
+
+    compiled = torch.compile(program, backend="escapement")
+    for size in (3, 4):
+        with pytest.raises(RuntimeError, match="dtype"):
+            compiled(torch.ones(size, 2))
+    assert seen == [3, 4]
+
+
+def test_what_nobody_catches_is_compiled():
+    compiled = torch.compile(lambda x, i: F.embedding(i, x) * 2 + x[i], backend="escapement")
+    with torch.no_grad():
+        for rows in (5, 3, 4):
+            x, i = torch.randn(rows, 3), torch.tensor([0, 2])
+            torch.testing.assert_close(compiled(x, i), x[i] * 3)
+    assert LEDGER.counters()["compiles"] == 1 and LEDGER.counters()["graph_breaks"] == 0
+
+
+def test_under_autocast_products_are_compiled():
+    def program(x, w):
+        with torch.autocast("cpu", torch.bfloat16):
+            return torch.mm(x, w)
+
+    compiled = torch.compile(program, backend="escapement")
+    with torch.no_grad():
+        for rows in (5, 3):
+            x, w = torch.randn(rows, 3), torch.randn(3, 2).bfloat16()
+            torch.testing.assert_close(compiled(x, w), program(x, w))
+    assert LEDGER.counters()["compiles"] == 1 and LEDGER.counters()["graph_breaks"] == 0
