@@ -21,7 +21,7 @@ from ..limits import AFTERMATH, OBJECT_DEPTH
 from ..recording import symbols
 from ..recording.arithmetic import NUMBERS, value_of
 from .cached_calls import KIND
-from .objects import counts, is_a
+from .objects import counts, held_elsewhere, is_a
 from .results import is_recorded
 from .search import space_of
 
@@ -58,8 +58,10 @@ def put_in_order(pairs=(), result=None, ours=(), error=None):
     """After a recording of this thread: `pairs` of (recorded tensor, what it stands for), and all symbols. The result, which may be a new one.
     `ours`: lists and tuples of the caller's that hold what is replaced, and stay as they are. `error`: what the recording ended by."""
     instead = Instead([*pairs, *((number, value_of(number.node)) for number in beyond_frames(symbols.left_over(), error))])
+    if not held_elsewhere([ours, *ours, pairs, *pairs], instead.old):   # looking for who does takes the collector milliseconds
+        return instead(result)
     wave = [*instead.old]
-    apart = {id(instead.old), *map(id, ours)}
+    apart = {id(instead.old), id(ours), *map(id, ours)}
     for _ in range(2 * OBJECT_DEPTH if wave else 0):
         made = []
         for holder in holders_of(wave):
