@@ -163,7 +163,7 @@ def hold_values(node, args):
 
 def hold_dtypes(node, args, kwargs):
     """Autocast gives both one dtype."""
-    if name_of(node).strip("_") not in PRODUCTS or torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
+    if name_of(node).strip("_") not in PRODUCTS or torch._C._is_any_autocast_enabled():
         return
     if len({value.dtype for value in (*args, *kwargs.values()) if is_tensor(value)}) > 1:
         dynamo_exc.unimplemented(gb_type="escapement: a product of two dtypes", context=name_of(node), explanation="eager raises there", hints=[])
