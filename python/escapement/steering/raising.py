@@ -13,7 +13,7 @@ tracer runs an operation on sizes it does not know:
   products of two dtypes   are the program's own: the tracer does not look at dtypes there
 
 Numbers that come from the data have no guard: there the graph's own code has to tell (a root by an assertion, assertions.py), or under `except` the program behind
-a graph break.
+a graph break. What `except` could catch is told in handlers.py.
 """
 
 import functools
@@ -30,7 +30,8 @@ from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.tensor import SymNodeVariable
 from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
 
-from . import assertions, endings
+from . import assertions, endings, handlers
+from .handlers import under_except
 
 
 def not_zero(left, right):
@@ -72,6 +73,7 @@ BY_VALUE = frozenset("gather index_select take take_along_dim scatter scatter_ad
                      "multinomial bernoulli poisson cholesky cholesky_inverse cholesky_solve inverse pinverse logdet slogdet lu_solve ormqr "
                      "triangular_solve bincount unravel_index max_unpool1d max_unpool2d max_unpool3d ctc_loss binary_cross_entropy".split())
 PRODUCTS = frozenset("mm matmul bmm mv dot inner vdot addmm addmv addbmm baddbmm linear rmatmul conv1d conv2d conv3d bilinear".split())
+OF_TORCH = ("aten", "prims", "prim", "escapement")
 LARGEST = sys.float_info.max
 
 
@@ -88,6 +90,8 @@ def watched(run_node, current_session):
             elif under_except(getattr(tracer, "current_tx", None)):
                 hold_tensors(args, kwargs)
                 hold_values(node, args)
+            elif is_of_the_program(node.target) and under_except(getattr(tracer, "current_tx", None), handlers.ANY):
+                leave_values(name_of(node))
             hold_dtypes(node, args, kwargs)
         return run_node(tracer, node, args, kwargs, nnmodule)
 
@@ -157,8 +161,23 @@ def hold_values(node, args):
     name = name_of(node)
     by_index = name in ("getitem", "setitem") and any(is_tensor(part) and part.dtype is not torch.bool for part in pytree.tree_leaves(args[1:2]))
     if by_index or name.strip("_") in BY_VALUE or getattr(node.target, "__module__", None) == "torch._C._linalg" or name.startswith("linalg_"):
-        dynamo_exc.unimplemented(gb_type="escapement: an operator that raises for values under except", context=name, hints=[],
-                                 explanation="for some data it raises, and the program would catch that")
+        leave_values(name)
+    if is_of_the_program(node.target):
+        leave_values(name)
+
+
+def is_of_the_program(target):
+    """Of an operator that is not torch's: it may raise anything for anything."""
+    return isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)) and namespace(target) not in OF_TORCH
+
+
+def namespace(target):
+    return target.namespace if isinstance(target, torch._ops.OpOverload) else target._qualified_op_name.split("::")[0]
+
+
+def leave_values(name):
+    dynamo_exc.unimplemented(gb_type="escapement: an operator that raises for values under except", context=name, hints=[],
+                             explanation="for some data it raises, and the program would catch that")
 
 
 def hold_dtypes(node, args, kwargs):
@@ -167,31 +186,3 @@ def hold_dtypes(node, args, kwargs):
         return
     if len({value.dtype for value in (*args, *kwargs.values()) if is_tensor(value)}) > 1:
         dynamo_exc.unimplemented(gb_type="escapement: a product of two dtypes", context=name_of(node), explanation="eager raises there", hints=[])
-
-
-def under_except(translator):
-    """Whether an exception of the operation that is being traced could be caught, here or in a caller, or seen by a context manager of the program's."""
-    while translator is not None:
-        if any(catches(translator, handler) for handler in handlers(translator)) or getattr(translator, "active_generic_context_managers", None):
-            return True
-        translator = getattr(translator, "parent", None)
-    return False
-
-
-def handlers(translator):
-    """Innermost first: what one of them does not catch goes on to where its own code lies."""
-    at, seen = translator.current_instruction, set()
-    while (entry := getattr(at, "exn_tab_entry", None)) is not None and id(entry.target) not in seen:
-        at = entry.target
-        seen.add(id(at))
-        yield at
-
-
-def catches(translator, handler):
-    """Not so the handlers of `with`, of `finally` and of generators: they look at no exception's class."""
-    start = translator.indexof[handler] + 1
-    following = [instruction.opname for instruction in translator.instructions[start:start + 40]]
-    if following[:1] == ["WITH_EXCEPT_START"]:
-        return False
-    before_raise = following[:following.index("RERAISE")] if "RERAISE" in following else following
-    return following[:1] == ["POP_TOP"] or "CHECK_EXC_MATCH" in before_raise

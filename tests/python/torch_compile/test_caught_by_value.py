@@ -1,6 +1,8 @@
 """What an operator raises for the values that it meets, or for dtypes that the tracer does not look at, is caught where the program catches it: a factor that does not exist,
 an index that is out of range. Each program is called with data that raise and data that do not."""
 
+import queue
+
 import pytest
 import torch
 
@@ -131,3 +133,66 @@ def test_under_autocast_products_are_compiled():
             x, w = torch.randn(rows, 3), torch.randn(3, 2).bfloat16()
             torch.testing.assert_close(compiled(x, w), program(x, w))
     assert LEDGER.counters()["compiles"] == 1 and LEDGER.counters()["graph_breaks"] == 0
+
+
+class Empty(Exception):
+    pass
+
+
+class Singular(RuntimeError):
+    pass
+
+
+OTHER = TypeError
+NONE_CATCHES = ["TypeError", "(TypeError, KeyError)", "(TypeError, (KeyError, AttributeError)) as error", "Empty", "Singular", "queue.Empty",
+                "KeyError:\n        return x\n    except TypeError"]
+ONE_CATCHES = ["IndexError", "LookupError", "(TypeError, IndexError)", "Exception as error", "BaseException", "KeyError:\n        return x\n    except IndexError",
+               "TypeError:\n        return x\n    except", "OTHER", "errors[0]"]
+
+
+def under(clause, errors=(IndexError,)):
+    names = {"F": F, "queue": queue, "Empty": Empty, "Singular": Singular, "OTHER": OTHER}
+    exec(f"def program(x, i, errors):\n    try:\n        return F.embedding(i, x) * 2\n    except {clause}:\n        return x * 0\n", names)
+    return lambda x, i: names["program"](x, i, errors)
+
+
+@pytest.mark.parametrize("clause", NONE_CATCHES)
+def test_handlers_of_other_errors_leave_the_layers_compiled(clause):
+    """As transformers' models have it around their layers: `except TypeError`."""
+    compiled = torch.compile(under(clause), backend="escapement")
+    with torch.no_grad():
+        for rows, width in ((5, 3), (1, 1), (0, 3), (13, 7)):
+            x, before = torch.randn(rows, width), escapement.stats().get("launches", 0)
+            torch.testing.assert_close(compiled(x, torch.arange(rows)), x * 2)
+            assert escapement.stats().get("launches", 0) > before or rows in (0, 5)   # the first call, of 5 rows, is the recording
+        with pytest.raises(IndexError):
+            compiled(torch.randn(3, 2), torch.tensor([3]))
+    seen = LEDGER.counters()
+    assert (seen["compiles"], seen["graph_breaks"], seen["specialised_dims"]) == (1, 0, 0)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("clause", ONE_CATCHES)
+def test_handlers_that_catch(clause, way):
+    program = under(clause)
+    same(WAYS[way](program), program, *[(torch.ones(3, 2), torch.tensor(index)) for index in ([0, 2], [3], [1, 0, 2])])
+
+
+def test_operators_of_the_program_raise_what_they_like():
+    with torch.library._scoped_library("caught_by_value", "FRAGMENT"):
+        @torch.library.custom_op("caught_by_value::root", mutates_args=())
+        def root(x: torch.Tensor) -> torch.Tensor:
+            if bool((x < 0).any()):
+                raise Empty
+            return x.sqrt()
+
+        root.register_fake(torch.empty_like)
+
+        def program(x):
+            y = x * 2
+            try:
+                return root(y)
+            except Empty:
+                return y.abs()
+
+        same(torch.compile(program, backend="escapement"), program, (torch.ones(3),), (torch.ones(4),), (-torch.ones(4),), (torch.ones(5),))
