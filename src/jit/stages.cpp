@@ -23,6 +23,7 @@ void record(Compiling&, const Options&) {}
 void dce(Compiling& c, const Options&) { c.trace = remove_dead_code(c.trace); }
 void early(Compiling& c, const Options&) { c.trace = check_early(c.trace); }
 void expand(Compiling& c, const Options&) { c.trace = expand_composites(c.trace); }
+void identities(Compiling& c, const Options&) { c.trace = remove_identities(c.trace); }
 void cse(Compiling& c, const Options&) { c.trace = share_common_values(c.trace); }
 void channels_last(Compiling& c, const Options&) { c.trace = make_channels_last(c.trace); }
 void epilogue(Compiling& c, const Options&) { c.trace = mark_epilogues(c.trace); }
@@ -78,7 +79,7 @@ std::string ptx_text(const Compiling& c) { return code_text(c, CodeText::ir); }
 namespace text {
 
 std::string trace(const Compiling& c) { return print(c.trace); }
-constexpr auto record = trace, dce = trace, early = trace, expand = trace, cse = trace, channels_last = trace, epilogue = trace, dce_late = trace, cat = trace;
+constexpr auto record = trace, dce = trace, early = trace, expand = trace, identities = trace, cse = trace, channels_last = trace, epilogue = trace, dce_late = trace, cat = trace;
 std::string plan(const Compiling& c) { return print(plan_of(c)); }
 std::string fuse(const Compiling& c) { return print_steps(plan_of(c)); }
 std::string ir(const Compiling& c) { return code_text(c, CodeText::ir); }

@@ -1,5 +1,6 @@
 // Ops that compute: see trace_generator.h. Which op takes which dtype: the row's domain.
 #include <algorithm>
+#include <utility>
 
 #include "fuzz/ir/trace_generator.h"
 
@@ -50,8 +51,20 @@ void TraceGenerator::unary() {
   if (op == Op::cast) attrs.dtype = dtype();
   else if (random_.one_in(12)) attrs.dtype = dtype();
   choose_numbers(op, attrs);
-  const ValueId operands[] = {v};
-  add(b_.pointwise(op, operands, attrs));
+  for (int again = random_.one_in(6) ? 2 : 1; again > 0; --again) {   // twice: signs, and what changes nothing more
+    const ValueId operands[] = {v};
+    if (takes(op, type(v).dtype)) v = b_.pointwise(op, operands, attrs);
+  }
+  add(v);
+}
+
+// A number that changes nothing, for some operators.
+ValueId TraceGenerator::unit(DType type) {
+  Attrs attrs;
+  attrs.dtype = type;
+  const double value = random_.pick({1.0, 0.0, -0.0});
+  attrs.value = random_.one_in(2) || !is_float(type) ? whole(static_cast<int64_t>(value)) : real(value);
+  return b_.create(Op::full, attrs);
 }
 
 void TraceGenerator::binary() {
@@ -59,6 +72,8 @@ void TraceGenerator::binary() {
   const Op op = random_.pick(ops);
   ValueId a = any(), second = random_.one_in(3) ? any() : like(a);
   if (random_.one_in(8)) second = a;   // what is always zero, or one: LLVM finds that out at several places
+  if (random_.one_in(10)) second = unit(type(a).dtype);
+  if (random_.one_in(10)) std::swap(a, second);
   if (!takes(op, promote(type(a).dtype, type(second).dtype))) a = floating(a), second = floating(second);
   if (!takes(op, promote(type(a).dtype, type(second).dtype)) || !takes(op, type(a).dtype)) return;
   Attrs attrs;

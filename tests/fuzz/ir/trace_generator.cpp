@@ -46,7 +46,7 @@ Number TraceGenerator::number(DType type) {
   n.integer = random_.between(-3, 7);
   if (!is_float(type) || random_.one_in(3)) return n;
   n.kind = Number::Kind::real;
-  n.real = random_.pick({0.5, -1.5, 0.1, 2.0, 1e-3, 3.25, -0.0, 1e30});
+  n.real = random_.pick({0.5, -1.5, 1.0, 0.1, 2.0, 1e-3, 3.25, -0.0, 1e30});
   return n;
 }
 

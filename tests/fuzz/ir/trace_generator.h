@@ -58,6 +58,7 @@ class TraceGenerator {
 
   // generate_compute.cpp: pointwise ops, reductions, composites, creation, contractions
   void choose_numbers(Op op, Attrs& attrs);   // those of its row
+  ValueId unit(DType type);
   void unary();
   void binary();
   void ternary();
