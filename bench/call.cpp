@@ -55,7 +55,7 @@ Program make_program(uint32_t inputs, bool parameters) {
   auto compiled = std::make_shared<Compiled>();
   compiled->plan = std::move(builder.plan);
   compiled->code = std::move(builder.code);
-  return Program(std::move(compiled), Recording(), ProgramOptions());
+  return Program(std::move(compiled), Recording(), Options());
 }
 
 struct Call {

@@ -57,7 +57,7 @@ Program make_program(uint32_t inputs, const Shape& shape) {
   auto compiled = std::make_shared<Compiled>();
   compiled->plan = std::move(builder.plan);
   compiled->guards = compile_guards;
-  Program program(std::move(compiled), Recording(), ProgramOptions());
+  Program program(std::move(compiled), Recording(), Options());
   program.compile_guards();
   return program;
 }

@@ -48,7 +48,7 @@ void add_call(PlanBuilder& builder, Op op, std::string target, std::vector<Value
   builder.plan.steps.emplace_back(std::in_place_type<CallStep>, std::move(step));
 }
 
-Program make_program(PlanBuilder builder, std::vector<at::Tensor> captured = {}, ProgramOptions options = {}) {
+Program make_program(PlanBuilder builder, std::vector<at::Tensor> captured = {}, const Options& options = {}) {
   auto compiled = std::make_shared<Compiled>();
   compiled->plan = std::move(builder.plan);
   compiled->code = std::move(builder.code);
@@ -251,7 +251,7 @@ Program linear_program(const at::Tensor& w, const at::Tensor& b, const std::stri
   const ValueId y = builder.output(builder.value(out, Buffer::Kind::output));
   add_call(builder, Op::linear, "aten::linear", {x, weight, bias}, {tensor_arg(0), tensor_arg(1), tensor_arg(2)}, {y}, true);
   builder.plan.trace.instrs.back().attrs.mode = epilogue;
-  return make_program(std::move(builder), {w, b}, {pack, 0});
+  return make_program(std::move(builder), {w, b}, {.pack_weights = pack});
 }
 
 double worst(const at::Tensor& a, const at::Tensor& b) { return a.numel() == 0 ? 0 : a.sub(b).abs().max().item().toDouble(); }

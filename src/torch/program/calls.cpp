@@ -321,8 +321,10 @@ bool take_result(const CallRecipe::Result& result, at::Tensor seen, TensorTable&
 }
 
 CallRecipe make_call(const LaunchPlan& plan, const CallStep& step, TensorRecipes& tensors, Executable& executable,
-                     const std::vector<c10::IValue>& host_objects, CallForms forms) {
-  return Preparer(plan, step, tensors, executable, host_objects).prepare(forms);
+                     const std::vector<c10::IValue>& host_objects, CallForms forms, size_t pack_limit) {
+  CallRecipe recipe = Preparer(plan, step, tensors, executable, host_objects).prepare(forms);
+  recipe.pack_limit = pack_limit;
+  return recipe;
 }
 
 void settle_call(CallRecipe& recipe, uint32_t step, const TensorRecipes& tensors, const Executable& executable) {

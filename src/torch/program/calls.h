@@ -45,6 +45,7 @@ struct CallRecipe {
   int32_t x = -1, weight = -1, bias = -1;
   std::string epilogue;
   bool may_pack = false;
+  size_t pack_limit = 0;           // bytes of all packings; 0: none
   ConvolutionWindow window;
   bool only_single = false;        // convolution: of one image or volume, since several are ATen's to compute as fast
 };
@@ -53,7 +54,7 @@ struct CallRecipe {
 enum class CallForms : uint8_t { own, planned, packed };
 
 CallRecipe make_call(const LaunchPlan& plan, const CallStep& step, TensorRecipes& tensors, Executable& executable,
-                     const std::vector<c10::IValue>& host_objects, CallForms forms);
+                     const std::vector<c10::IValue>& host_objects, CallForms forms, size_t pack_limit = 0);
 void settle_call(CallRecipe& recipe, uint32_t step, const TensorRecipes& tensors, const Executable& executable);
 std::string describe(const CallRecipe& recipe);
 

@@ -124,7 +124,8 @@ at::Tensor by_packed_weight(const CallRecipe& recipe, CallState& state, const at
   if (!library_present() || !at::globalContext().userEnabledMkldnn() || !suits(x, kernel, bias, recipe.window)) return {};
   if (is_matrix_product(x, kernel, recipe.window)) return matrix_product(x, kernel, bias);
   if (is_little_work(x, kernel, recipe.window) || (recipe.only_single && x.size(0) != 1)) return {};
-  return convolve(x, packed_for(x, weight, recipe.window, state.convolution), bias, recipe.window);
+  const at::Tensor packed = packed_for(x, weight, recipe.window, state.convolution, recipe.pack_limit);
+  return packed.defined() ? convolve(x, packed, bias, recipe.window) : packed;
 }
 
 at::Tensor computed(const CallRecipe& recipe, CallState& state, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {

@@ -73,17 +73,14 @@ bool run_linear(const CallRecipe& recipe, CallState& state, TensorTable& tensors
   const Operands in{tensors.get(static_cast<uint32_t>(recipe.x)), tensors.get(static_cast<uint32_t>(recipe.weight)),
                     recipe.bias < 0 ? at::Tensor() : tensors.get(static_cast<uint32_t>(recipe.bias))};
   if (!recipe.may_pack || !can_pack(in.x, in.weight)) return run_plain(recipe, in, tensors, recipes);
-  const auto packed = [&] {
-    refresh_packing(in.weight, state.packed);
-    return packed_linear(in.x, state.packed, in.bias, recipe.epilogue);
+  const std::optional<LinearChoice> chosen = chosen_linear(in.weight);
+  if (chosen == LinearChoice::plain || !refresh_packing(in.weight, state.packed, recipe.pack_limit)) return run_plain(recipe, in, tensors, recipes);
+  const auto packed = [&] { return packed_linear(in.x, state.packed, in.bias, recipe.epilogue); };
+  const auto plain = [&] {
+    at::Tensor y = at::linear(in.x, in.weight, in.bias.defined() ? std::optional<at::Tensor>(in.bias) : std::nullopt);
+    apply(recipe.epilogue, y);
   };
-  const LinearChoice choice = choose_linear(
-      in.weight,
-      [&] {
-        at::Tensor y = at::linear(in.x, in.weight, in.bias.defined() ? std::optional<at::Tensor>(in.bias) : std::nullopt);
-        apply(recipe.epilogue, y);
-      },
-      [&] { packed(); });
+  const LinearChoice choice = chosen ? *chosen : choose_linear(in.weight, plain, [&] { packed(); });
   if (choice == LinearChoice::plain) return run_plain(recipe, in, tensors, recipes);
   return take_result(recipe.results[0], packed(), tensors, recipes);
 }

@@ -9,7 +9,9 @@
 #include <map>
 #include <unordered_map>
 
+#include "support/events.h"
 #include "support/fork.h"
+#include "torch/program/pack_convolution.h"
 #include "torch/program/pool.h"
 
 namespace escapement {
@@ -48,10 +50,14 @@ Exposure exposure_of(const at::Tensor& weight) {
   return Exposure(weight);
 }
 
+using LinearClass = std::tuple<int64_t, int64_t, c10::ScalarType>;
+
+LinearClass class_of(const at::Tensor& weight) { return {weight.size(0), weight.size(1), weight.scalar_type()}; }
+
 struct Registry {
   ForkMutex mutex;
   std::unordered_map<const c10::TensorImpl*, PackedWeight> weights;
-  std::map<std::tuple<int64_t, int64_t, c10::ScalarType>, LinearChoice> choices;
+  std::map<LinearClass, LinearChoice> choices;
 
   static Registry& instance() {
     static Registry* registry = new Registry;  // tensors must not be destroyed after torch's own static objects
@@ -59,6 +65,17 @@ struct Registry {
   }
   void drop_dead() {
     std::erase_if(weights, [](const auto& entry) { return entry.second.mark.tensor.expired(); });
+  }
+  size_t bytes() {
+    drop_dead();
+    size_t sum = 0;
+    for (const auto& [impl, weight] : weights) sum += weight.packed.defined() ? weight.packed.nbytes() : 0;
+    return sum;
+  }
+  bool has_room(const at::Tensor& weight, size_t limit) {
+    if (limit == 0 || bytes() + packed_convolution_bytes() + weight.nbytes() <= limit) return true;
+    count(Stat::weights_without_room);
+    return false;
   }
 };
 
@@ -104,32 +121,36 @@ bool can_pack(const at::Tensor& x, const at::Tensor& weight) {
          weight.numel() > 0 && x.numel() > 0 && !weight.is_inference() && library_present();
 }
 
-void refresh_packing(const at::Tensor& weight, PackedWeight& held) {
-  if (held.packed.defined() && held.mark.matches(weight)) return;
+bool refresh_packing(const at::Tensor& weight, PackedWeight& held, size_t limit) {
+  if (held.has_no_room && held.mark.impl == weight.unsafeGetTensorImpl()) return false;
+  if (held.packed.defined() && held.mark.matches(weight)) return true;
   Registry& registry = Registry::instance();
   const std::lock_guard lock(registry.mutex);
-  PackedWeight& shared = registry.weights[weight.unsafeGetTensorImpl()];
-  if (!shared.packed.defined() || !shared.mark.matches(weight)) {
-    registry.drop_dead();
-    PackedWeight fresh{WeightMark(weight), reorder(weight)};
-    registry.weights[weight.unsafeGetTensorImpl()] = fresh;
-    held = std::move(fresh);
-    return;
+  registry.drop_dead();
+  const c10::TensorImpl* const impl = weight.unsafeGetTensorImpl();
+  if (const auto known = registry.weights.find(impl); known == registry.weights.end()) {
+    const bool has_room = registry.has_room(weight, limit);
+    registry.weights.emplace(impl, PackedWeight{WeightMark(weight), has_room ? reorder(weight) : at::Tensor(), !has_room});
+  } else if (PackedWeight& shared = known->second; !shared.has_no_room && !shared.mark.matches(weight)) {
+    shared = {WeightMark(weight), reorder(weight)};
   }
-  held = shared;
+  held = registry.weights.at(impl);
+  return !held.has_no_room;
+}
+
+std::optional<LinearChoice> chosen_linear(const at::Tensor& weight) {
+  Registry& registry = Registry::instance();
+  const std::lock_guard lock(registry.mutex);
+  const auto known = registry.choices.find(class_of(weight));
+  return known == registry.choices.end() ? std::nullopt : std::optional(known->second);
 }
 
 LinearChoice choose_linear(const at::Tensor& weight, const std::function<void()>& plain, const std::function<void()>& packed) {
-  const std::tuple key{weight.size(0), weight.size(1), weight.scalar_type()};
-  Registry& registry = Registry::instance();
-  {
-    const std::lock_guard lock(registry.mutex);
-    if (const auto known = registry.choices.find(key); known != registry.choices.end()) return known->second;
-  }
   // Two threads may time the same class at once; the first to store decides for both.
   const LinearChoice choice = best_of_three(packed) < best_of_three(plain) ? LinearChoice::packed : LinearChoice::plain;
+  Registry& registry = Registry::instance();
   const std::lock_guard lock(registry.mutex);
-  return registry.choices.try_emplace(key, choice).first->second;
+  return registry.choices.try_emplace(class_of(weight), choice).first->second;
 }
 
 at::Tensor packed_linear(const at::Tensor& x, const PackedWeight& weight, const at::Tensor& bias, const std::string& epilogue) {
@@ -147,10 +168,13 @@ at::Tensor packed_linear(const at::Tensor& x, const PackedWeight& weight, const 
 size_t packed_bytes() {
   Registry& registry = Registry::instance();
   const std::lock_guard lock(registry.mutex);
-  registry.drop_dead();
-  size_t bytes = 0;
-  for (const auto& [impl, weight] : registry.weights) bytes += static_cast<size_t>(weight.packed.numel()) * weight.packed.element_size();
-  return bytes;
+  return registry.bytes() + packed_convolution_bytes();
+}
+
+bool has_room(const at::Tensor& weight, size_t limit) {
+  Registry& registry = Registry::instance();
+  const std::lock_guard lock(registry.mutex);
+  return registry.has_room(weight, limit);
 }
 
 }  // namespace escapement

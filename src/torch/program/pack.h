@@ -12,8 +12,10 @@
 
 #include <array>
 #include <functional>
+#include <optional>
 #include <string>
 
+#include "escapement/export.h"
 #include "torch/record/exposed_memory.h"
 
 namespace escapement {
@@ -38,20 +40,25 @@ struct WeightMark {
 struct PackedWeight {
   WeightMark mark;
   at::Tensor packed;
+  bool has_no_room = false;   // by pack_limit; the tensor is then used as it is for good, so that equal inputs give equal bits
 };
 
 // Whether a weight may be packed at all: a plain, contiguous fp32 or bf16 matrix with a version counter.
 bool can_pack(const at::Tensor& x, const at::Tensor& weight);
 
-// Brings `held` up to date with the weight; packings are shared by all programs of the process.
-void refresh_packing(const at::Tensor& weight, PackedWeight& held);
+// Brings `held` up to date with the weight; packings are shared by all programs of the process. False: it stays as it is, since all packings
+// together would be larger than so many bytes (0: no limit).
+bool refresh_packing(const at::Tensor& weight, PackedWeight& held, size_t limit);
 
-// The one-time choice for the class of this weight.
+// The one-time choice for the class of this weight, and what it was, if it has been made.
 enum class LinearChoice : uint8_t { plain, packed };
+std::optional<LinearChoice> chosen_linear(const at::Tensor& weight);
 LinearChoice choose_linear(const at::Tensor& weight, const std::function<void()>& plain, const std::function<void()>& packed);
 
 // epilogue: "" or relu, gelu, gelu_tanh, silu, sigmoid, tanh.
 at::Tensor packed_linear(const at::Tensor& x, const PackedWeight& weight, const at::Tensor& bias, const std::string& epilogue);
 
-size_t packed_bytes();   // of all packings alive
+// Of all packings alive: of linear layers here, of convolutions in pack_convolution.h.
+ESCAPEMENT_API size_t packed_bytes();
+bool has_room(const at::Tensor& weight, size_t limit);   // for a packing beside those; counted where not
 }  // namespace escapement

@@ -80,12 +80,24 @@ class Registry {
     return packed;
   }
 
+  size_t bytes() {
+    const std::lock_guard lock(mutex_);
+    drop_dead();
+    size_t sum = 0;
+    for (const auto& [impl, packings] : weights_)
+      for (const auto& [layout, packed] : packings.by_layout) sum += packed.nbytes();
+    return sum;
+  }
+
  private:
+  void drop_dead() {
+    std::erase_if(weights_, [](const auto& entry) { return entry.second.mark.tensor.expired(); });
+  }
   // What is there of the weight as it is now.
   Packings& of(const at::Tensor& weight) {
     const c10::TensorImpl* const impl = weight.unsafeGetTensorImpl();
     if (const auto known = weights_.find(impl); known != weights_.end() && known->second.mark.matches(weight)) return known->second;
-    std::erase_if(weights_, [](const auto& entry) { return entry.second.mark.tensor.expired(); });
+    drop_dead();
     Packings& fresh = weights_[impl];
     fresh = {WeightMark(weight), {}, {}};
     return fresh;
@@ -97,14 +109,17 @@ class Registry {
 
 }  // namespace
 
-at::Tensor packed_for(const at::Tensor& x, const at::Tensor& weight, const ConvolutionWindow& window, HeldConvolution& held) {
+at::Tensor packed_for(const at::Tensor& x, const at::Tensor& weight, const ConvolutionWindow& window, HeldConvolution& held, size_t limit) {
   std::vector<int64_t> use = use_of(x, window);
-  if (held.packed.defined() && held.use == use && held.mark.matches(weight)) return held.packed;
+  if ((held.packed.defined() || held.has_no_room) && held.use == use && held.mark.matches(weight)) return held.packed;
   std::tie(held.mark, held.packed) = Registry::instance().find(weight, use);   // the mark before it is packed: a write meanwhile is noticed by the next call
-  if (!held.packed.defined()) held.packed = Registry::instance().add(weight, use, pack(weight, window, x.sizes()));
+  held.has_no_room = !held.packed.defined() && !has_room(weight, limit);
+  if (!held.packed.defined() && !held.has_no_room) held.packed = Registry::instance().add(weight, use, pack(weight, window, x.sizes()));
   held.use = std::move(use);
   return held.packed;
 }
+
+size_t packed_convolution_bytes() { return Registry::instance().bytes(); }
 
 bool can_pack_convolutions() {
   static const bool present = c10::Dispatcher::singleton().findSchema({kReorder, ""}).has_value() &&

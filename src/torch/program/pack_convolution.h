@@ -24,10 +24,13 @@ struct HeldConvolution {
   WeightMark mark;
   std::vector<int64_t> use;
   at::Tensor packed;
+  bool has_no_room = false;   // for this use
 };
 
-// The weight, packed for images like `x` (a line: as an image of one row). Packings are shared by all programs of the process.
-at::Tensor packed_for(const at::Tensor& x, const at::Tensor& weight, const ConvolutionWindow& window, HeldConvolution& held);
+// The weight, packed for images like `x` (a line: as an image of one row). Packings are shared by all programs of the process. Undefined: all of them
+// together would be larger than so many bytes (0: no limit).
+at::Tensor packed_for(const at::Tensor& x, const at::Tensor& weight, const ConvolutionWindow& window, HeldConvolution& held, size_t limit);
+size_t packed_convolution_bytes();
 
 bool can_pack_convolutions();   // does this torch have what it takes?
 

@@ -84,7 +84,7 @@ struct Program::Impl {
   class Call;
   mutable ContextPool<Call> pool;
 
-  Impl(std::shared_ptr<const Compiled> given, Recording&& recording, ProgramOptions options);
+  Impl(std::shared_ptr<const Compiled> given, Recording&& recording, const Options& options);
   void prepare_values(TensorRecipes& recipes);
   void prepare_outputs(TensorRecipes& recipes);
   void prepare_inputs();
@@ -176,20 +176,21 @@ int64_t output_bytes(const TensorRecipe& recipe, std::span<const int64_t> table)
 
 // --- preparing
 
-Program::Impl::Impl(std::shared_ptr<const Compiled> given, Recording&& recording, ProgramOptions options)
+Program::Impl::Impl(std::shared_ptr<const Compiled> given, Recording&& recording, const Options& options)
     : compiled(std::move(given)), host_objects(std::move(recording.host_objects)), inference(recording.inference),
-      entry(compiled->plan, std::move(recording.captured), options.drop_guard, recording.device),
-      executable(compiled->plan, compiled->code, torch_parallel_host(), options.threads, options.hot_launches, device_number()) {
+      entry(compiled->plan, std::move(recording.captured), static_cast<uint32_t>(options.drop_guard), recording.device),
+      executable(compiled->plan, compiled->code, torch_parallel_host(), static_cast<int>(options.threads), options.hot_launches, device_number()) {
   const CallForms forms = device_number() ? CallForms::own : options.pack_weights ? CallForms::packed : CallForms::planned;
   const auto entry_relations = static_cast<uint32_t>(entry.relations().size());
-  if (options.drop_guard > entry_relations && executable.leave_out_check(options.drop_guard - entry_relations)) count(Stat::dropped_guards);
+  const auto drop_guard = static_cast<uint32_t>(options.drop_guard);
+  if (drop_guard > entry_relations && executable.leave_out_check(drop_guard - entry_relations)) count(Stat::dropped_guards);
   TensorRecipes recipes(plan(), executable);
   call_of_step.assign(plan().steps.size(), 0);
   for (uint32_t step = 0; step < plan().steps.size(); ++step) {
     const auto* call = std::get_if<CallStep>(&plan().steps[step]);
     if (call == nullptr) continue;
     call_of_step[step] = static_cast<uint32_t>(calls.size());
-    calls.push_back(make_call(plan(), *call, recipes, executable, host_objects, forms));
+    calls.push_back(make_call(plan(), *call, recipes, executable, host_objects, forms, static_cast<size_t>(options.pack_limit) << 20));
   }
   prepare_values(recipes);
   prepare_outputs(recipes);
@@ -418,10 +419,8 @@ Program::Outcome Program::Impl::Call::run_plainly(std::span<const Argument> argu
 }
 
 Program::Program(std::shared_ptr<const Compiled> compiled, Recording&& recording)
-    : Program(std::move(compiled), std::move(recording),
-              {default_options().pack_weights, static_cast<int>(default_options().threads),
-               static_cast<uint32_t>(default_options().drop_guard), default_options().hot_launches}) {}
-Program::Program(std::shared_ptr<const Compiled> compiled, Recording&& recording, ProgramOptions options)
+    : Program(std::move(compiled), std::move(recording), default_options()) {}
+Program::Program(std::shared_ptr<const Compiled> compiled, Recording&& recording, const Options& options)
     : impl_([&] {
         const FloatModeGuard plain(kPlainFloatMode);  // of the constants that kernels are given
         return std::make_unique<Impl>(std::move(compiled), std::move(recording), options);

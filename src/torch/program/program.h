@@ -24,17 +24,10 @@ struct Miss {
   explicit operator bool() const { return !source.empty(); }
 };
 
-struct ProgramOptions {
-  bool pack_weights = true;
-  int threads = 0;                     // 0: as many as torch uses
-  uint32_t drop_guard = 0;             // for tests: see EntryChecks
-  int64_t hot_launches = 0;            // after which a kernel gets code for sizes that come often; 0: never
-};
-
 class ESCAPEMENT_API Program {
  public:
   Program(std::shared_ptr<const Compiled> compiled, Recording&& recording);  // the process's default options
-  Program(std::shared_ptr<const Compiled> compiled, Recording&& recording, ProgramOptions options);
+  Program(std::shared_ptr<const Compiled> compiled, Recording&& recording, const Options& options);
   ~Program();
   Program(Program&&) noexcept;
   Program& operator=(Program&&) noexcept;

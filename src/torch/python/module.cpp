@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "torch/program/engine.h"
+#include "torch/program/pack.h"
 #include "torch/python/cached_calls.h"
 #include "torch/python/contents.h"
 #include "torch/python/entrance.h"
@@ -45,6 +46,7 @@ void check_option(const std::string& name, const std::string& value) {
 nb::dict stats() {
   nb::dict result;
   for (const auto& [name, value] : escapement::counter_facts()) result[name.c_str()] = value;
+  result["packed_bytes"] = escapement::packed_bytes();
   return result;
 }
 

@@ -74,7 +74,7 @@ std::shared_ptr<const Version> VersionMaker::make_whole(Recording recording, Ori
   refuse_late_errors(compiled->plan, false);
   std::shared_ptr<const Trace> generic;
   if (keep_traces_) generic = std::make_shared<const Trace>(std::move(recording.trace));
-  Program program(std::move(compiled), std::move(recording), program_options());
+  Program program(std::move(compiled), std::move(recording), options_);
   return std::shared_ptr<const Version>(new Version{std::move(program), std::move(origin), std::move(generic), nullptr});
 }
 
@@ -85,7 +85,7 @@ std::shared_ptr<const Version> VersionMaker::make_tree(const Recording& recordin
   refuse_late_errors(compiled->plan, false);
   const auto captured = captured_before(recording, first);
   auto exit = make_exit(recording, 0, captured, milliseconds);
-  Program program(std::move(compiled), part_of(recording, captured), program_options());
+  Program program(std::move(compiled), part_of(recording, captured), options_);
   return std::shared_ptr<const Version>(new Version{std::move(program), std::move(origin), nullptr, std::move(exit)});
 }
 
@@ -111,7 +111,7 @@ std::shared_ptr<const SideTrace> VersionMaker::make_side(const Recording& record
   refuse_late_errors(compiled->plan, true);
   auto captured = captured_before(recording, whole);
   auto exit = ends ? nullptr : make_exit(recording, next, captured, milliseconds);
-  Program program(std::move(compiled), part_of(recording, {}), program_options());
+  Program program(std::move(compiled), part_of(recording, {}), options_);
   return std::shared_ptr<const SideTrace>(new SideTrace{std::move(program), std::move(captured), std::move(exit)});
 }
 
@@ -120,7 +120,7 @@ std::shared_ptr<const Version> VersionMaker::rebind(const Version& version, cons
   for (const at::Tensor& tensor : version.program.captured()) recording.captured.push_back(replaced(tensor));
   recording.host_objects = version.program.host_objects();
   recording.inference = version.program.inference();
-  Program program(version.program.compiled(), std::move(recording), program_options());
+  Program program(version.program.compiled(), std::move(recording), options_);
   auto made = std::shared_ptr<const Version>(new Version{std::move(program), version.origin, version.generic, nullptr});
   made->hits.store(version.hits.load());
   return made;
@@ -148,10 +148,6 @@ void VersionMaker::refuse_late_errors(const LaunchPlan& plan, bool acted) const 
   if (hooks_.late_errors && !hooks_.late_errors() && errors_follow_effects(plan, acted))
     throw InternalError("an operator may refuse behind what the caller can see, and the program catches errors or binds variables anew",
                         Reason::data_dependent_guard);
-}
-
-ProgramOptions VersionMaker::program_options() const {
-  return {options_.pack_weights, static_cast<int>(options_.threads), static_cast<uint32_t>(options_.drop_guard), options_.hot_launches};
 }
 
 }  // namespace escapement

@@ -38,7 +38,6 @@ class VersionMaker {
   Options options_for(const Recording& recording) const;
   std::shared_ptr<const Compiled> code_for(const Trace& trace, const Recording& recording, const ObjectCode* objects, double& milliseconds) const;
   void refuse_late_errors(const LaunchPlan& plan, bool acted) const;
-  ProgramOptions program_options() const;
 
   const Options& options_;
   const Hooks& hooks_;

@@ -71,9 +71,7 @@ std::unique_ptr<SegmentLaunch::Ready> SegmentLaunch::compile_for(const Slots& li
   auto compiled = compile(recording.trace, options);
   count(Stat::compile_nanoseconds, std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count());
   if (checks_follow_effects(compiled->plan)) return nullptr;
-  const ProgramOptions choices{options.pack_weights, static_cast<int>(options.threads), static_cast<uint32_t>(options.drop_guard),
-                               options.hot_launches};
-  return std::make_unique<Ready>(live, Program(std::move(compiled), std::move(recording), choices));
+  return std::make_unique<Ready>(live, Program(std::move(compiled), std::move(recording), options));
 }
 
 std::vector<std::string> SegmentLaunch::relations() const {
