@@ -41,7 +41,7 @@ struct KernelStep {
   std::vector<KernelOperand> operands;  // one per param
   std::vector<Number> scalars;       // one per scalar of the nest
   std::vector<ValueId> writes;       // values that this launch materialises
-  std::string failure;               // what a failing gather says: "index_select", "index_select_axis_1", "embedding", "gather"
+  std::string failure;               // what a failing gather says: "index_select", "index_select_axis_1", "embedding", "gather", "nll_loss"
 };
 
 struct CallStep {

@@ -1,6 +1,6 @@
-// Dead-code removal. Roots are outputs, effects, library calls, guards, and whatever binds a symbol that something live mentions. A
-// library call stays although nobody wants its results: which arguments it refuses is known to the library alone, and eager calls it. So
-// does what looks up positions, which may lie outside.
+// Dead-code removal. Roots are outputs, effects, library calls, guards, and whatever binds a symbol that something live mentions. A library
+// call stays although nobody wants its results: which arguments it refuses is known to the library alone, and eager calls it. (Memory like a
+// tensor's is refused to nobody: gradients take its sizes and leave it.) So does what looks up positions, which may lie outside.
 #include <vector>
 
 #include "specialize/passes.h"
@@ -9,7 +9,9 @@
 namespace escapement {
 namespace {
 
-bool may_refuse(Op op) { return op == Op::call || info(op).kind == OpKind::index; }
+bool may_refuse(const Instr& instr) {
+  return (instr.op == Op::call && instr.attrs.target != "aten::empty_like") || info(instr.op).kind == OpKind::index;
+}
 
 class Marker {
  public:
@@ -27,7 +29,7 @@ class Marker {
     }
     for (size_t i = 0; i < trace_.instrs.size(); ++i) {
       const Instr& instr = trace_.instrs[i];
-      if (instr.effect || !instr.writes.empty() || may_refuse(instr.op)) mark(InstrId(static_cast<uint32_t>(i)));
+      if (instr.effect || !instr.writes.empty() || may_refuse(instr)) mark(InstrId(static_cast<uint32_t>(i)));
     }
     while (!work_.empty()) {
       const InstrId id = work_.back();

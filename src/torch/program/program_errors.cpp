@@ -11,6 +11,7 @@ void raise_gather_failure(const std::string& operation) {
   }
   if (operation == "index_select_axis_1") TORCH_CHECK(false, "INDICES element is out of DATA bounds");
   if (operation == "gather") TORCH_CHECK(false, "gather: index out of bounds");  // eager too raises no IndexError here
+  if (operation == "nll_loss") TORCH_CHECK_INDEX(false, "Target is out of bounds.");
   TORCH_CHECK_INDEX(false, operation, ": index out of range");
 }
 

@@ -5,6 +5,7 @@
 #include "torch/record/copies.h"
 #include "torch/record/layout_questions.h"
 #include "torch/record/lower_families.h"
+#include "torch/record/suggested_format.h"
 
 namespace escapement {
 
@@ -145,9 +146,28 @@ bool lower_copy(OpCall& call) {
   return call.done(source);  // stored by the caller: a write, or a new name
 }
 
+namespace {
+
+// A new tensor like the argument, of which nothing but sizes and layout is looked at.
+bool filled_anew(OpCall& call) {
+  const ValueId self = call.value("self");
+  const auto s = call.scalar_arg("value");
+  if (!s || s->isSymbolic() || !call.must_fit(*s, call.result_type())) return call.decline(Reason::call_attribute);
+  if (!call.reals[0].is_contiguous() || !call.build.is_contiguous(call.type(self))) return call.decline(Reason::call_layout);
+  hold_format(call, self, call.real("self"));
+  Attrs attrs;
+  attrs.sizes = call.type(self).sizes;
+  attrs.dtype = call.result_type();
+  attrs.value = number_of(call.tape, *s);
+  return call.done(call.build.create(Op::full, std::move(attrs)));
+}
+
+}  // namespace
+
 bool lower_fill(OpCall& call) {
   const DType dtype = call.result_type();
-  if (call.plan.form == OpPlan::Form::functional || dtype == DType::other) return call.decline(Reason::call_no_row);
+  if (dtype == DType::other) return call.decline(Reason::call_no_row);
+  if (call.plan.form == OpPlan::Form::functional) return call.plan.base == "fill" ? filled_anew(call) : call.decline(Reason::call_no_row);
   if (call.plan.base == "zero") return call.done(call.scalar(c10::Scalar(0), dtype));
   if (const auto s = call.scalar_arg("value")) {
     if (!call.must_fit(*s, dtype)) return call.decline(Reason::call_attribute);

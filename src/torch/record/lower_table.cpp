@@ -41,6 +41,9 @@ constexpr Row kRows[] = {
     // losses
     {"mse_loss", lower_mse_loss}, {"smooth_l1_loss", lower_smooth_l1_loss}, {"huber_loss", lower_huber_loss},
     {"binary_cross_entropy_with_logits", lower_bce_with_logits}, {"soft_margin_loss", lower_soft_margin_loss},
+    {"nll_loss", lower_nll_loss}, {"nll_loss_nd", lower_nll_loss}, {"nll_loss2d", lower_nll_loss}, {"nll_loss_forward", lower_nll_loss},
+    {"nll_loss2d_forward", lower_nll_loss}, {"nll_loss_backward", lower_nll_loss_backward}, {"nll_loss2d_backward", lower_nll_loss_backward},
+    {"cross_entropy_loss", lower_cross_entropy},
     // copies and casts
     {"clone", lower_clone}, {"contiguous", lower_contiguous}, {"to", lower_to}, {"_to_copy", lower_to}, {"lift_fresh_copy", lower_clone}, {"type_as", lower_to},
     {"copy", lower_copy}, {"fill", lower_fill}, {"zero", lower_fill},
@@ -74,6 +77,7 @@ constexpr Row kRows[] = {
     // indexing and combining
     {"embedding", lower_embedding}, {"index_select", lower_index_select}, {"gather", lower_gather}, {"index", lower_index},
     {"cat", lower_cat}, {"concat", lower_cat}, {"concatenate", lower_cat}, {"stack", lower_stack},
+    {"repeat", lower_repeat}, {"repeat_interleave", lower_repeat_interleave}, {"roll", lower_roll},
     {"constant_pad_nd", lower_pad}, {"pad", lower_pad},
     // contractions
     {"linear", lower_linear}, {"matmul", lower_contract}, {"mm", lower_contract}, {"bmm", lower_contract}, {"addmm", lower_contract},
