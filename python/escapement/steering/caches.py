@@ -3,7 +3,7 @@
 Dynamo traces what is inside, at every call anew: a buffer that the program keeps there and writes into is a fresh one each time, an object that is to be the only
 one of its kind is one of many. Here a call whose arguments are constants is made while tracing, as the program would make it, and the result is an input of the
 graph, which the same call hands out each time. Where a size is among the arguments, what is inside is traced as ever; random numbers in it, or an object that
-it makes, are a graph break.
+it makes, are a graph break. Lists and dicts of values are read as they are (einops keeps such): a program that writes into one, or hands it out, gets a graph break there.
 
 `functools.cached_property` of Python 3.11 and older takes a lock, which Dynamo does not trace: there it is read as of 3.12, which takes none.
 """
@@ -15,10 +15,11 @@ from torch._dynamo import exc as dynamo_exc
 from torch._dynamo import symbolic_convert
 from torch._dynamo.guards import GuardBuilder, install_guard
 from torch._dynamo.source import CallFunctionNoArgsSource, GlobalSource
-from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.base import AttributeMutationNew, ValueMutationNew, VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
+from torch._dynamo.variables.dicts import ConstDictVariable
 from torch._dynamo.variables.functions import UserFunctionVariable, WrapperUserFunctionVariable
-from torch._dynamo.variables.lists import BaseListVariable, SizeVariable, TupleVariable
+from torch._dynamo.variables.lists import BaseListVariable, ListVariable, SizeVariable, TupleVariable
 from torch._dynamo.variables.tensor import SymNodeVariable
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
@@ -51,11 +52,15 @@ def kept(call_function, current_session):
         before, changed = len(tx.output.graph.nodes), count_changed(effects)
         result = call_function(variable, tx, args, kwargs)
         if any(map(draws, list(tx.output.graph.nodes)[before:])) or count_changed(effects) != changed or not is_value(result):
-            dynamo_exc.unimplemented(gb_type="escapement: a result that is kept", context=str(function), hints=[],
-                                     explanation="a function whose results are kept draws random numbers, changes something or makes an object: the program calls it")
-        return result
+            leave(function)
+        return only_read(result)
 
     return call
+
+
+def leave(function):
+    dynamo_exc.unimplemented(gb_type="escapement: a result that is kept", context=str(function), hints=[],
+                             explanation="a function whose results are kept draws random numbers, changes something or makes an object: the program calls it")
 
 
 def is_of_torch(function):
@@ -83,16 +88,50 @@ def handed_out(session, tx, again):
 
 
 def count_changed(effects):
-    """Objects of the program's."""
-    return sum(effects.is_modified(variable) for variable in list(effects.id_to_variable.values()) if not variable.is_tensor())
+    """Objects that were there: one that is new (the variables of a comprehension are) matters only if it is handed out."""
+    return sum(effects.is_modified(variable) for variable in list(effects.id_to_variable.values())
+               if not variable.is_tensor() and not isinstance(variable.mutation_type, (AttributeMutationNew, ValueMutationNew)))
 
 
 def is_value(variable):
     """Which is as good as another of its kind, as long as nobody writes to it."""
     variable = variable.realize()
-    if isinstance(variable, (TupleVariable, SizeVariable)):
+    if isinstance(variable, (TupleVariable, SizeVariable)) or is_new(variable, ListVariable):
         return all(map(is_value, variable.items))
-    return variable.is_tensor() or variable.is_python_constant() and not isinstance(variable, BaseListVariable) or isinstance(variable, SymNodeVariable)
+    if is_new(variable, ConstDictVariable):
+        return all(is_value(part) for key, value in variable.items.items() for part in (key.vt, value))
+    if isinstance(variable, (BaseListVariable, ConstDictVariable)):
+        return variable.source is not None   # the program's own, which it has wherever it is
+    return variable.is_tensor() or variable.is_python_constant() or isinstance(variable, SymNodeVariable)
+
+
+def is_new(variable, kind):
+    """A list or a dict and nothing more, which the function has made."""
+    return type(variable) is kind and variable.source is None and getattr(variable, "user_cls", dict) is dict
+
+
+class Kept:
+    """Nobody writes into it (Dynamo takes what has no kind of mutation for a constant) and nobody gets it: it would have to be the same object at the next call."""
+
+    def reconstruct(self, codegen):
+        leave(self.python_type())
+
+
+class KeptList(Kept, ListVariable):
+    pass
+
+
+class KeptDict(Kept, ConstDictVariable):
+    pass
+
+
+def only_read(variable):
+    variable = variable.realize()
+    if is_new(variable, ListVariable):
+        return KeptList([only_read(item) for item in variable.items], mutation_type=None)
+    if is_new(variable, ConstDictVariable):
+        return KeptDict({key: only_read(value) for key, value in variable.items.items()}, mutation_type=None)
+    return type(variable)([only_read(item) for item in variable.items]) if type(variable) is TupleVariable else variable
 
 
 def draws(node):

@@ -65,7 +65,23 @@ def pad_circular(self, pad):
     return self if any(size != 0 for size in pad) else self.clone()
 
 
-PARTS = {aten.max_pool1d.default: max_pool1d, aten.take_along_dim.default: take_along_dim, aten.kron.default: kron, aten._pad_circular.default: pad_circular}
+def cross_entropy_loss(self, target, weight=None, reduction=1, ignore_index=-100, label_smoothing=0.0):
+    """Smoothed, with weights: ATen asks how many weights there are, and picks those that count, whose number only the data tell."""
+    if weight is None or weight.dim() != 1 or not 0 < label_smoothing <= 1 or target.is_floating_point():
+        return aten.cross_entropy_loss.default._op_dk(KEY, self, target, weight, reduction, ignore_index, label_smoothing)
+    axis = min(self.dim() - 1, 1)
+    logs, counts = self.log_softmax(axis), target != ignore_index
+    own = aten.nll_loss_nd(logs, target, weight, reduction, ignore_index)
+    weights = weight.view([-1] + [1] * (self.dim() - axis - 1))
+    others = (-(logs * weights).sum(axis)).masked_fill(~counts, 0)
+    if reduction != 0:
+        others = others.sum()
+    if reduction == 1:
+        others = others / torch.where(counts, weight[torch.where(counts, target, 0)], 0).sum()
+    return (1 - label_smoothing) * own + others * (label_smoothing / self.shape[axis])
+
+
+PARTS = {aten.cross_entropy_loss.default: cross_entropy_loss, aten.max_pool1d.default: max_pool1d, aten.take_along_dim.default: take_along_dim, aten.kron.default: kron, aten._pad_circular.default: pad_circular}
 
 
 def multilabel_margin_loss(self, target, reduction):

@@ -1,18 +1,23 @@
 """Whether an exception of the operation that is being traced could be caught by the program: what its handlers ask for, read from the code of its frames.
 
 A handler that names classes which no operator raises (`except TypeError` around a model's layers) catches nothing of the operators; one whose classes can't be told
-from the code catches everything, and so does a context manager of the program's own: its __exit__ sees each exception.
+from the code catches everything, and so does a context manager of the program's own: its __exit__ sees each exception. One that always raises, as libraries
+do to say more (PyTorch Geometric around its scatters), is not in the way: an error ends the call, though it is the operator's.
 """
 
 import builtins
 import types
+import weakref
 
 import torch
 
 RAISED = (RuntimeError, NotImplementedError, IndexError, ValueError, ZeroDivisionError, OverflowError, FloatingPointError, MemoryError,
           torch.linalg.LinAlgError, torch.OutOfMemoryError, torch.AcceleratorError)   # by operators and by arithmetic, for sizes and for values
 ASKED_FOR = frozenset().union(*(error.__mro__ for error in RAISED))
+ENDS = ("RERAISE", "RAISE_VARARGS", "JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_ABSOLUTE")
+PASSES, RAISES, SWALLOWS = range(3)
 UNKNOWN = object()
+WANTED = weakref.WeakSet()   # code whose errors a caller was seen to catch: such a caller has a graph break, and the code is a frame of its own then
 
 
 class Everything:
@@ -26,11 +31,26 @@ ANY = Everything()
 
 
 def under_except(translator, asked_for=ASKED_FOR):
-    """In the frame that is being traced or in one that called it: by a handler that asks for one of those classes."""
+    """In the frame that is being traced or in one that called it: by a handler that asks for one of those classes and goes on behind it."""
+    turned = []   # the code of frames whose handlers raise
     while translator is not None:
-        if any(catches(translator, handler, asked_for) for handler in handlers(translator)) or getattr(translator, "active_generic_context_managers", None):
+        if handled(translator, asked_for, turned) or getattr(translator, "active_generic_context_managers", None):
+            WANTED.update(turned)
             return True
+        asked_for = ANY if turned else asked_for
         translator = getattr(translator, "parent", None)
+    return False
+
+
+def handled(translator, asked_for, turned):
+    """In that frame. What a handler makes of an error may be another one, for those further out."""
+    for handler in handlers(translator):
+        does = what_it_does(translator, handler, asked_for)
+        if does == SWALLOWS or does == RAISES and translator.f_code in WANTED:
+            return True
+        if does == RAISES:
+            turned.append(translator.f_code)
+            asked_for = ANY
     return False
 
 
@@ -43,29 +63,50 @@ def handlers(translator):
         yield at
 
 
-def catches(translator, handler, asked_for):
-    """Not so the handlers of `with`, of `finally` and of generators: they look at no exception's class."""
+def what_it_does(translator, handler, asked_for):
+    """With an error of those classes. The handlers of `with`, of `finally` and of generators pass it on: they look at no exception's class."""
     start = translator.indexof[handler] + 1
     following = [instruction.opname for instruction in translator.instructions[start:start + 40]]
     if following[:1] == ["WITH_EXCEPT_START"]:
-        return False
+        return PASSES
     before_raise = following[:following.index("RERAISE")] if "RERAISE" in following else following
     if following[:1] == ["POP_TOP"]:
-        return True
-    return "CHECK_EXC_MATCH" in before_raise and clauses_catch(translator, start, asked_for)
+        return what_comes_of_it(translator, start)
+    return what_clauses_do(translator, start, asked_for) if "CHECK_EXC_MATCH" in before_raise else PASSES
 
 
-def clauses_catch(translator, start, asked_for):
-    """Of the clauses from there on, in their order: each jumps to the next one where its classes do not match."""
-    while start is not None:
-        if translator.instructions[start].opname == "RERAISE":
-            return False
+def what_clauses_do(translator, start, asked_for):
+    """From there on, in their order: each jumps to the next one where its classes do not match."""
+    does = PASSES
+    while start is not None and translator.instructions[start].opname != "RERAISE":
         asked, matched = classes_asked_for(translator, start)
-        if asked is UNKNOWN or any(error in asked_for for error in asked):
-            return True
         jump = translator.instructions[matched + 1]
-        start = translator.indexof.get(jump.target) if jump.opname.startswith("POP_JUMP") else None
-    return True
+        if asked is UNKNOWN or not jump.opname.startswith("POP_JUMP"):
+            return SWALLOWS
+        if any(error in asked_for for error in asked):
+            does = what_comes_of_it(translator, matched + 2)
+            if does == SWALLOWS:
+                return does
+        start = translator.indexof.get(jump.target)
+    return SWALLOWS if start is None else does
+
+
+def what_comes_of_it(translator, start):
+    """Of a clause's body: the program goes on, or each way through it ends with an error (of the program's own, with the sizes that were wrong in its text)."""
+    ways, seen = [start], set()
+    while ways:
+        at = ways.pop()
+        if at in seen:
+            continue
+        seen.add(at)
+        instruction = translator.instructions[at]
+        if instruction.opname == "POP_EXCEPT" or instruction.opname.startswith(("RETURN", "YIELD", "SEND")):
+            return SWALLOWS
+        if instruction.target is not None:
+            ways.append(translator.indexof[instruction.target])
+        if instruction.opname not in ENDS:
+            ways.append(at + 1)
+    return RAISES
 
 
 def classes_asked_for(translator, start):

@@ -80,6 +80,7 @@ bool lower_logsumexp(OpCall& call);
 bool lower_cross_entropy(OpCall& call);
 bool lower_nll_loss(OpCall& call);
 bool lower_nll_loss_backward(OpCall& call);
+bool lower_flip(OpCall& call);
 bool lower_repeat(OpCall& call);
 bool lower_repeat_interleave(OpCall& call);
 bool lower_roll(OpCall& call);

@@ -138,19 +138,41 @@ ValueId reduced(OpCall& call, const ClassLoss& of, const Losses& losses) {
   return reduction == kMean ? of.apply(Op::div, {sum, losses.total}) : sum;
 }
 
-// Of each sample, its class's element of log_softmax: of a row only its largest element and the sum of its powers are needed.
-ValueId likelihoods(OpCall& call, const ClassLoss& of) {
+// What log_softmax takes from the elements of a row, in this order: its largest element, and the logarithm of the sum of their powers.
+struct Norm {
+  ValueId largest, log_sum;
+};
+
+Norm norm_of_rows(OpCall& call, const ClassLoss& of) {
   Attrs attrs;
   attrs.mode = "identity";
   const ValueId largest = call.build.reduce(Op::amax, of.input(), {of.axis()}, true, std::move(attrs));
   const ValueId powers = of.apply(Op::exp, {of.apply(Op::sub, {of.input(), largest})});
-  const ValueId sum = call.build.reduce(Op::sum, powers, {of.axis()}, true);
+  return {largest, of.apply(Op::log, {call.build.reduce(Op::sum, powers, {of.axis()}, true)})};
+}
+
+// Of each sample, its class's element of log_softmax.
+ValueId likelihoods(OpCall& call, const ClassLoss& of, const Norm& norm) {
   const auto of_samples = [&](ValueId row) {
-    Attrs squeeze;
-    squeeze.axis = of.axis();
-    return call.build.view(Op::squeeze, row, std::move(squeeze));
+    Attrs attrs;
+    attrs.axis = of.axis();
+    return call.build.view(Op::squeeze, row, std::move(attrs));
   };
-  return of.apply(Op::sub, {of.apply(Op::sub, {of.looked_up(of.input()), of_samples(largest)}), of_samples(of.apply(Op::log, {sum}))});
+  return of.apply(Op::sub, {of.apply(Op::sub, {of.looked_up(of.input()), of_samples(norm.largest)}), of_samples(norm.log_sum)});
+}
+
+// The same loss of all classes alike, and how much of it there is in the whole: `smoothing` by the number of classes.
+ValueId smoothed(OpCall& call, const ClassLoss& of, const Norm& norm, const Losses& own, double smoothing) {
+  ValueId all = of.apply(Op::sub, {of.apply(Op::sub, {of.input(), norm.largest}), norm.log_sum});
+  if (call.given("weight")) all = of.apply(Op::mul, {all, of.weight_of_classes()});
+  const ValueId sums = of.apply(Op::neg, {call.build.reduce(Op::sum, all, {of.axis()}, false)});
+  const ValueId uniform = reduced(call, of, {of.apply(Op::where, {of.counts(), sums, of.number(0)}), own.total});
+  Number classes;
+  classes.kind = Number::Kind::dim;
+  classes.dim = call.type(of.input()).sizes[of.axis()];
+  const ValueId share = of.apply(Op::div, {call.constant(smoothing, DType::f64), call.build.cast(call.tape.scalar(classes, DType::i64), DType::f64)});
+  const ValueId weighted = of.apply(Op::mul, {uniform, call.build.cast(share, call.result_type())});
+  return of.apply(Op::add, {of.apply(Op::mul, {reduced(call, of, own), of.number(1 - smoothing)}), weighted});
 }
 
 }  // namespace
@@ -186,8 +208,12 @@ bool lower_nll_loss_backward(OpCall& call) {
 
 bool lower_cross_entropy(OpCall& call) {
   ClassLoss of(call, "target");
-  if (call.varies("label_smoothing") || call.number("label_smoothing") != 0 || !of.has_row() || !of.hold_sizes()) return call.decline(Reason::call_attribute);
-  return call.done(reduced(call, of, losses(call, of, likelihoods(call, of))));
+  if (call.varies("label_smoothing") || !of.has_row() || !of.hold_sizes()) return call.decline(Reason::call_attribute);
+  const double smoothing = call.number("label_smoothing");
+  if (!(smoothing >= 0 && smoothing <= 1)) return call.decline(Reason::call_attribute);   // eager raises
+  const Norm norm = norm_of_rows(call, of);
+  const Losses own = losses(call, of, likelihoods(call, of, norm));
+  return call.done(smoothing == 0 ? reduced(call, of, own) : smoothed(call, of, norm, own, smoothing));
 }
 
 }  // namespace escapement

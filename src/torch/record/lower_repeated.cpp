@@ -1,4 +1,4 @@
-// Copies of an operand side by side, and an operand that is turned around along its axes: views of it that are copied or put together.
+// Copies of an operand side by side, and an operand that is turned around along its axes: views of it that are copied or put together, or rows looked up.
 #include <utility>
 
 #include "torch/record/lower_families.h"
@@ -119,6 +119,31 @@ bool lower_roll(OpCall& call) {
     turned = rolled(call, turned, *axis, shifts[i]);
   }
   return call.done(turned);
+}
+
+// Rows are looked up from the last to the first. Along the innermost axis that is one element at a time, which ATen does faster. An argument's strides of
+// axes of one element, and of nothing, would be the result's.
+bool lower_flip(OpCall& call) {
+  ValueId v = call.value("self");
+  if (!is_plain(call, v)) return false;
+  if (call.tape.on_device() || !is_new(call, v)) return call.decline(Reason::call_layout);
+  DimTable& dims = call.table();
+  const int rank = call.rank(v);
+  for (const int64_t given : call.integers("dims")) {
+    const auto axis = axis_in(given, rank);
+    if (!axis || *axis == rank - 1) return call.decline(Reason::call_attribute);
+    const Dim size = call.type(v).sizes[*axis];
+    Attrs backwards;
+    backwards.sizes = {size};
+    backwards.dtype = DType::i64;
+    backwards.value.kind = Number::Kind::dim;
+    backwards.value.dim = dims.sub(size, dims.constant(1));
+    backwards.value2 = integer_number(-1);
+    Attrs along;
+    along.axis = *axis;
+    v = call.build.index(Op::index_select, std::vector<ValueId>{v, call.build.create(Op::arange, std::move(backwards))}, std::move(along));
+  }
+  return v == call.value("self") ? call.decline(Reason::call_attribute) : call.done(v);
 }
 
 }  // namespace escapement

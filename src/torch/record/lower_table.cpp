@@ -77,7 +77,7 @@ constexpr Row kRows[] = {
     // indexing and combining
     {"embedding", lower_embedding}, {"index_select", lower_index_select}, {"gather", lower_gather}, {"index", lower_index},
     {"cat", lower_cat}, {"concat", lower_cat}, {"concatenate", lower_cat}, {"stack", lower_stack},
-    {"repeat", lower_repeat}, {"repeat_interleave", lower_repeat_interleave}, {"roll", lower_roll},
+    {"repeat", lower_repeat}, {"repeat_interleave", lower_repeat_interleave}, {"roll", lower_roll}, {"flip", lower_flip},
     {"constant_pad_nd", lower_pad}, {"pad", lower_pad},
     // contractions
     {"linear", lower_linear}, {"matmul", lower_contract}, {"mm", lower_contract}, {"bmm", lower_contract}, {"addmm", lower_contract},

@@ -1,4 +1,4 @@
-"""repeat, repeat_interleave by a number, and roll: forms, dtypes, layouts, sizes 0 and 1, numbers that differ between calls, against eager; fused, and one
+"""repeat, repeat_interleave by a number, roll and flip: forms, dtypes, layouts, sizes 0 and 1, numbers that differ between calls, against eager; fused, and one
 recording for all sizes."""
 
 import pytest
@@ -15,6 +15,7 @@ FORMS = {
     "interleave by one": lambda x: x.repeat_interleave(1, 1), "interleave by none": lambda x: x.repeat_interleave(0, 1), "interleave all": lambda x: x.repeat_interleave(2),
     "roll": lambda x: x.roll(1, 0), "roll back": lambda x: torch.roll(x, -2, 1), "roll both": lambda x: x.roll((1, -3), (0, 1)), "roll all": lambda x: x.roll(4),
     "roll twice": lambda x: x.roll((1, 1), (0, 0)), "roll far": lambda x: x.roll(100, 1), "roll by none": lambda x: x.roll(0, 0),
+    "flip": lambda x: x.flip(0), "flip columns": lambda x: x.flip(-1), "flip both": lambda x: x.flip(0, 1), "flip none": lambda x: x.flip(()), "flipud": torch.flipud, "fliplr": torch.fliplr,
 }
 
 
@@ -34,7 +35,7 @@ def test_form(name):
         assert not call.info()["fallbacks"]
 
 
-@pytest.mark.parametrize("name", sorted(set(FORMS) - {"interleave all", "repeat by one", "tile"}))
+@pytest.mark.parametrize("name", sorted(set(FORMS) - {"interleave all", "repeat by one", "tile", "flip columns", "flip both", "flip none", "fliplr"}))
 def test_one_kernel_for_all_sizes(name):
     def function(x):
         return FORMS[name](x * 2) + 1
@@ -70,6 +71,18 @@ def test_what_eager_refuses(wrong):
                 call(torch.ones(shape))
         else:
             same(call(torch.ones(shape)), function(torch.ones(shape)))
+
+
+def test_sequences_from_behind():
+    """Both directions of a sequence, as recurrent and state-space models have them."""
+    def function(x):
+        return torch.cat([x * 2, (x * 3).flip(1)], -1).flip(0)
+
+    call = compiled(function, 1)
+    for shape in ((2, 7, 3), (1, 1, 1), (3, 13, 5), (0, 4, 2), (2, 0, 3)):
+        x = torch.randn(shape)
+        same(call(x), function(x))
+    assert not call.info()["fallbacks"]
 
 
 def test_windows_that_shift():

@@ -171,6 +171,61 @@ def test_handlers_of_other_errors_leave_the_layers_compiled(clause):
     assert (seen["compiles"], seen["graph_breaks"], seen["specialised_dims"]) == (1, 0, 0)
 
 
+def says_more(x, i):
+    try:
+        return F.embedding(i, x) * 2
+    except (IndexError, RuntimeError) as error:
+        if i.numel() > 0 and x.shape[0] <= int(i.max()):
+            raise ValueError("a position that is too large") from error
+        raise error
+
+
+def passes_it_on(x, i):
+    try:
+        return F.embedding(i, x) * 2
+    except Exception:
+        print("it failed")
+        raise
+
+
+@pytest.mark.parametrize("program", [says_more, passes_it_on])
+def test_handlers_that_only_say_more_leave_the_layers_compiled(program):
+    """As PyTorch Geometric has it around its scatters. The error is the operator's."""
+    compiled = torch.compile(program, backend="escapement", fullgraph=True)
+    with torch.no_grad():
+        for rows, width in ((5, 3), (1, 1), (0, 3), (13, 7)):
+            x, before = torch.randn(rows, width), escapement.stats().get("launches", 0)
+            torch.testing.assert_close(compiled(x, torch.arange(rows)), x * 2)
+            assert escapement.stats().get("launches", 0) > before or rows in (0, 5)
+        with pytest.raises((IndexError, ValueError)):
+            compiled(torch.randn(3, 2), torch.tensor([3]))
+    seen = LEDGER.counters()
+    assert (seen["compiles"], seen["graph_breaks"], seen["specialised_dims"]) == (1, 0, 0)
+
+
+def turned_into_another(x, i):
+    try:
+        return says_more(x, i)
+    except ValueError:
+        return x - 1
+
+
+def turned_into_its_own(x, i):
+    try:
+        try:
+            return F.embedding(i, x) * 2
+        except IndexError:
+            raise Empty
+    except Empty:
+        return x - 1
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("program", [turned_into_another, turned_into_its_own])
+def test_what_another_handler_makes_of_it_is_caught(program, way):
+    same(WAYS[way](program), program, *[(torch.ones(3, 2), torch.tensor(index)) for index in ([0, 2], [3], [1, 0, 2])])
+
+
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("clause", ONE_CATCHES)
 def test_handlers_that_catch(clause, way):
