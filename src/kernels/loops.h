@@ -8,7 +8,7 @@
 // except through parameters that the same nest both reads and writes at equal addresses (in-place).
 //
 // A nest without reduced axes is a `map`: each_element runs once per p. Loads and stores have run-time strides on every axis;
-// a broadcast operand has stride 0 there. loop_interpreter.h is the living definition; loop text is in docs/ir.md.
+// a broadcast operand has stride 0 there. loop_interpreter.h is the living definition; loop text is in loops_text.cpp.
 #pragma once
 
 #include <string>

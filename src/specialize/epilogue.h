@@ -1,5 +1,5 @@
 // Epilogues: a linear layer on a parameter takes the activation that follows it, because the library applies it while the result is
-// still in registers. The activation's name goes to the linear's attrs.mode; what runs it stands in torch/calls_linear.h.
+// still in registers. The activation's name goes to the linear's attrs.mode; what runs it stands in torch/program/calls_linear.h.
 #pragma once
 
 #include "trace/trace.h"

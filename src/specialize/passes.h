@@ -1,4 +1,4 @@
-// Passes from trace to trace. Each is one function in one file; the order stands in jit/pipeline.cpp.
+// Passes from trace to trace. Each is one function in one file; the order stands in support/stages.def.
 #pragma once
 
 #include "trace/trace.h"

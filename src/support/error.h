@@ -1,5 +1,5 @@
 // Two kinds of error (ARCHITECTURE.md, "Errors"). UserError names the user's mistake and the remedy; InternalError is our
-// bug: it is caught once at the compile session, counted under its Reason, and the program runs eagerly.
+// bug: it is caught where a compile or a recording ends, counted under its Reason, and the program runs eagerly.
 #pragma once
 
 #include <stdexcept>

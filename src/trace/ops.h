@@ -1,7 +1,7 @@
 // The op table: enum, names and properties of every trace op, derived from the rows of ops.def.
 //
 // A row is the one place that knows an op: its kind, arity, effect, tier, type and size rule, ATen name, and (pointwise) what it
-// computes per element. Printer, parser, verifier, evaluator, fusion, recorder and the supported-op page all read the row. What it
+// computes per element. Printer, parser, verifier, evaluator, fusion, recorder and `python -m escapement ops` all read the row. What it
 // computes a reduction from stands in reduce.def, its numbers in numbers.def, what is particular about one of its operands in operands.def.
 #pragma once
 

@@ -1,6 +1,6 @@
 """Plants each bug of bugs.py in a scratch copy of the tree, builds what it must, and asks tests and fuzzers whether they notice.
 
-    tests/planted/run.py [--scratch DIR] [--seconds N] [--areas trace,plan,...] [NAME ...]
+    python tests/planted/run.py [--scratch DIR] [--seconds N] [--areas trace,plan,...] [NAME ...]
 
 Builds stay in the scratch folder, so that the next bug costs only the files that it touches. Prints a line for each bug: found, and by
 what, or NOT FOUND; the status is 1 if some were not found.
