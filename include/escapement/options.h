@@ -36,6 +36,7 @@ struct JitOptions {
   std::optional<int64_t> threads = {};
   std::optional<bool> fuse = {};
   std::optional<bool> pack_weights = {};
+  std::optional<int64_t> pack_limit = {};
   std::optional<int64_t> hot_launches = {};
   std::optional<int64_t> max_recordings = {};
   std::optional<int64_t> max_ops_per_kernel = {};
@@ -52,6 +53,7 @@ struct LoadOptions {
   std::optional<int64_t> threads = {};
   std::optional<bool> fuse = {};
   std::optional<bool> pack_weights = {};
+  std::optional<int64_t> pack_limit = {};
   std::optional<int64_t> hot_launches = {};
   std::optional<int64_t> max_recordings = {};
   std::optional<int64_t> max_ops_per_kernel = {};

@@ -8,7 +8,7 @@ import collections
 import typing
 import weakref
 
-from .limits import COMPILES, FAILURES, KINDS
+from .limits import COMPILES, FAILURES, KINDS, SHORT_ATTEMPT
 from .locks import fork_safe_lock
 from .misses import is_about, mentioned
 
@@ -128,6 +128,7 @@ class Budget:
         self.compiled = 0
         self.closed = None                                  # why no call is compiled any more, if so
         self.attempts = Attempts()                          # that failed for inputs of theirs
+        self.chances = 1                                    # attempts that may fail for another reason before the key is closed
         self.versions = set()                               # Dynamo's numbers of this key's compiles
         self.escapes = {}                                   # identity -> Escape, of host code and of operators
         self.blamed = collections.defaultdict(set)          # source -> numbers of the compiles it was the reason for
@@ -214,12 +215,17 @@ class Function:
             return MANY_KINDS
         return FAILED if self.attempts[key[0]].are_at_rest() else None
 
-    def fail(self, key, lasting):
+    def fail(self, key, lasting, seconds):
+        """What a program does at its first call only (it imports something, makes lazy parameters, fills a table) may be what cannot be traced: behind
+        an attempt that was short there is another one."""
         budget = self.budget(key)
         if not lasting:
             budget.attempts.fail()
             return
-        budget.closed = FAILED
+        if budget.chances and seconds < SHORT_ATTEMPT:
+            budget.chances -= 1
+        else:
+            budget.closed = FAILED
         self.attempts[key[0]].fail()
 
     def succeed(self, key):
@@ -308,10 +314,10 @@ class Ledger:
             function = self.known(code)
             return function.budgets[key].compiled if function is not None and key in function.budgets else 0
 
-    def note_failure(self, code, key, lasting):
-        """`lasting`: whatever the sizes, calls of this key cannot be compiled."""
+    def note_failure(self, code, key, lasting, seconds=0.0):
+        """`lasting`: whatever the sizes, calls of this key cannot be compiled. `seconds`: that the attempt took."""
         with self._lock:
-            self.function(code).fail(key, lasting)
+            self.function(code).fail(key, lasting, seconds)
 
     def refusal(self, code, key):
         """Why this call runs eagerly without an attempt to compile it, which is counted here; None if it is to be compiled."""

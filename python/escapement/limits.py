@@ -13,6 +13,7 @@ def limit(name, value, what):
 COMPILES = limit("COMPILES", 3, "compiles per function and key: the first and two recompiles, the last of which is made general; then the escape is a graph break")
 FAILURES = limit("FAILURES", 3, "attempts to compile one kind of call (key) that may end in errors of the program, and kinds that may fail for good before "
                  "one is compiled; later ones come after 3, 15, 63 ... calls that run eagerly, counted")
+SHORT_ATTEMPT = limit("SHORT_ATTEMPT", 2.0, "seconds that an attempt may have taken which fails for good, for another one at the next call: a program does some things at its first call only")
 KINDS = limit("KINDS", 64, "kinds of calls (keys) of one torch.compile() of a function that are compiled; calls of more run eagerly, counted")
 KEY_DEPTH = limit("KEY_DEPTH", 4, "containers and objects inside each other (`cache.layers[0].keys`) whose values make a key; what lies deeper counts as a recompile when it differs")
 KEY_VALUES = limit("KEY_VALUES", 2000, "values looked at in one frame for its key; so with what comes later")

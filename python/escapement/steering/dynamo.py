@@ -305,7 +305,7 @@ def new_misses(code, values):
 def attempt(session, run, must_compile):
     """Tries the rules in order of generality. What cannot be traced at all runs eagerly: there, what is wrong with the program
     is said by eager's own exception."""
-    failure = None
+    failure, start = None, time.perf_counter()
     try:
         for rules in rule_sets(session):
             try:
@@ -325,7 +325,7 @@ def attempt(session, run, must_compile):
             raise failure
         if session.plan.number == 0 and isinstance(failure, SkipFrame) and not refusals.is_shared(session.code):
             raise failure                     # there is no operator in it: Dynamo skips the function from now on, and nothing is lost
-        LEDGER.note_failure(session.code, session.key, lasting=not may_pass(failure))
+        LEDGER.note_failure(session.code, session.key, lasting=not may_pass(failure), seconds=time.perf_counter() - start)
         raise_eager(first_line(failure), failure)
     finally:
         del failure   # its traceback holds this frame, and with it the arguments

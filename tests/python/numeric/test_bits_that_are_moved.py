@@ -31,7 +31,7 @@ MOVES = {
     "copied over": lambda a: torch.zeros_like(a).copy_(a),
     "written in place": lambda a: assigned(a.clone()),
 }
-LEFT_TO_ATEN = {"reversed", "rolled", "repeated"}
+LEFT_TO_ATEN = {"reversed"}
 
 
 def assigned(a):

@@ -65,7 +65,7 @@ BINARY = {
     "clamp_min": lambda x, y: torch.clamp(x, min=y), "clamp_max": lambda x, y: torch.clamp(x, max=y),
     "bitwise_and": lambda x, y: (x > 0) & (y > 0), "bitwise_or": lambda x, y: (x > 0) | (y > 0),
     "bitwise_xor": lambda x, y: (x > 0) ^ (y > 0), "where": lambda x, y: torch.where(x > 0, x, y), "pow": lambda x, y: x.abs() ** y,
-    "threshold_backward": lambda x, y: A.threshold_backward(x, y, 0.5), "tanh_backward": lambda x, y: A.tanh_backward(x, y),
+    "threshold_backward": lambda x, y: A.threshold_backward(x, y, 0.5), "hardsigmoid_backward": A.hardsigmoid_backward, "tanh_backward": lambda x, y: A.tanh_backward(x, y),
     "sigmoid_backward": lambda x, y: A.sigmoid_backward(x, y), "silu_backward": lambda x, y: A.silu_backward(x, y),
     "gelu_backward": lambda x, y: A.gelu_backward(x, y), "gelu_tanh_backward": lambda x, y: A.gelu_backward(x, y, approximate="tanh"),
     "addcmul": lambda x, y: torch.addcmul(x, y, x, value=0.5), "addcdiv": lambda x, y: torch.addcdiv(x, y, x, value=0.5),
