@@ -8,12 +8,14 @@ which the program has a plain number.
   divmod(a, b)                                 quotient and rest; Dynamo says that there is no such operation
   round(n, -1)                                 a graph break; Dynamo has n itself
   min(a, b), max(a, b)                         of an integer and a float one of both, with its own type; Dynamo has a float
+  x.is_integer()                               a relation; Dynamo pins the number
   t is True                                    a relation; Dynamo's truth value is no object's equal
   x in [x], 3 in x.shape                       Python compares identities before it compares elements, and symbols are elements
   n == Color.RGB, n in [True]                  a member of an IntEnum is the number that it is; Dynamo has an object that equals no number
 """
 
 import functools
+import math
 import numbers
 import operator
 
@@ -21,6 +23,7 @@ import torch
 from torch._dynamo import exc as dynamo_exc
 from torch._dynamo import symbolic_convert
 from torch._dynamo.variables import builtin, lists
+from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.tensor import SymNodeVariable
 
@@ -35,6 +38,7 @@ def install(current_session):
 
     builtin.BuiltinVariable.call_function = rewritten(builtin.BuiltinVariable.call_function, ours)
     SymNodeVariable.var_getattr = with_properties(SymNodeVariable.var_getattr, ours)
+    SymNodeVariable.call_method = with_methods(SymNodeVariable.call_method, ours)
     SymNodeVariable.richcompare_impl = of_elements(SymNodeVariable.richcompare_impl, ours)
     lists.iter_contains = with_identity(lists.iter_contains, ours)
     for word, function in (("is", operator.is_), ("is not", operator.is_not), ("==", operator.eq), ("!=", operator.ne)):   # made before, of the function as it was
@@ -68,6 +72,18 @@ def with_properties(var_getattr, ours):
 
 
 # --- functions
+
+def with_methods(call_method, ours):
+    @functools.wraps(call_method)
+    def call(number, tx, name, args, kwargs):
+        asks = name == "is_integer" and not args and not kwargs and ours() and kind_of(number) is float
+        if not asks:
+            return call_method(number, tx, name, args, kwargs)
+        whole = VariableTracker.build(tx, math.floor).call_function(tx, [number], {})
+        return ConstantVariable.create(decided(tx, applied(tx, operator.eq, number, whole)))
+
+    return call
+
 
 def rewritten(call_function, ours):
     @functools.wraps(call_function)
